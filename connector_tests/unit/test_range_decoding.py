@@ -284,10 +284,11 @@ def test_a_record_batch_is_cut_by_its_bytes(
     assert len(parts) > 1 or parts[0] is batch
 
 
+@pytest.mark.parametrize("is_unfiltered", [True, False])
 @pytest.mark.parametrize("undecodable_count", [0, 16])
 @pytest.mark.parametrize("count", [64, 512])
 def test_compressed_bodies_beyond_the_limit_are_decompressed_a_few_times(
-    count: int, undecodable_count: int, monkeypatch: pytest.MonkeyPatch
+    count: int, undecodable_count: int, is_unfiltered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each body was decompressed once more for each time that the number of messages doubled: 10 times for 512."""
     bytes_of_all: list[int] = []
@@ -302,14 +303,20 @@ def test_compressed_bodies_beyond_the_limit_are_decompressed_a_few_times(
     for module in (record_columns, stored_message):
         monkeypatch.setattr(module, "decompress", counted)
     good = compress(bytes(1_000), MessageSysFlag.ZLIB)
+    names = ("body", "queueOffset", "commitLogOffset")
     decoder = RangeDecoder(
-        decoder_class(PYTHON)(("body", "queueOffset"), broker_name="b", tags=None), QueueRange(QUEUE, 0, count)
+        decoder_class(PYTHON)(names, broker_name="b", tags=None, is_unfiltered=is_unfiltered),
+        QueueRange(QUEUE, 0, count),
+        None if is_unfiltered else limit_of(None),
     )
     undecodable_offsets = range(0, count, count // undecodable_count) if undecodable_count else range(0)
     for begin in range(0, count, 32):
         records = [
             Record(
-                body=b"no stream" if offset in undecodable_offsets else good, sys_flag=COMPRESSED, queue_offset=offset
+                body=b"no stream" if offset in undecodable_offsets else good,
+                sys_flag=COMPRESSED,
+                queue_offset=offset,
+                commit_log_offset=offset,
             )
             for offset in range(begin, begin + 32)
         ]

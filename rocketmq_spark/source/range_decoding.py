@@ -253,16 +253,16 @@ class RangeDecoder:
         self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int, decoded_to: int
     ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
         """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages. If those to
-        ``decoded_to`` are too large to decode together, omit what is behind ``end_offset``, then split the offsets,
-        repeatedly: at ``BatchTooLargeError.split_at``, or without it in halves. Raises ShiftedOffsetsError, and
-        RemoteProtocolError[CORRUPT_MESSAGE.QUEUE], also for one offset that is too large."""
+        ``decoded_to`` are too large to decode together, split the offsets, repeatedly: at
+        ``BatchTooLargeError.split_at``; without it omit what is behind ``end_offset``, then in halves. Raises
+        ShiftedOffsetsError, and RemoteProtocolError[CORRUPT_MESSAGE.QUEUE], also for one offset that is too large."""
         bodies, response_ranges = bodies_and_ranges(collected)
         try:
             batch, found = self._decoder.decode_with_undecodable(bodies, begin_offset, decoded_to, response_ranges)
         except BatchTooLargeError as error:
-            split_at: Sequence[int] = ()
-            if decoded_to == end_offset:
-                split_at = self._split_at(error, collected[0], begin_offset, end_offset)
+            split_at = [offset for offset in error.split_at if offset < end_offset]
+            if decoded_to == end_offset and not split_at:
+                split_at = self._halves(error, collected[0], begin_offset, end_offset)
         except RemoteProtocolError as error:
             raise self._corrupt(self._first_damaged(collected), error.summary) from error
         else:
@@ -272,13 +272,12 @@ class RangeDecoder:
         for begin, end in pairwise((begin_offset, *split_at, end_offset)):
             yield from self._decode(overlapping(collected, begin, end), begin, end, end)
 
-    def _split_at(
-        self, error: BatchTooLargeError, first: PulledRange, begin_offset: int, end_offset: int
-    ) -> Sequence[int]:
-        """Return the offsets at which to split. Raises RemoteProtocolError[CORRUPT_MESSAGE.QUEUE] for one offset."""
+    def _halves(self, error: BatchTooLargeError, first: PulledRange, begin_offset: int, end_offset: int) -> list[int]:
+        """Return the offset at which to split in halves. Raises RemoteProtocolError[CORRUPT_MESSAGE.QUEUE] for one
+        offset."""
         if end_offset - begin_offset == 1:
             raise self._corrupt(first, str(error)) from error
-        return error.split_at or [(begin_offset + end_offset) // 2]
+        return [(begin_offset + end_offset) // 2]
 
     def _corrupt(self, pulled: PulledRange, problem: str) -> RemoteProtocolError:
         """Return the error for a damaged response, with the first offset of ``pulled``."""
