@@ -168,7 +168,10 @@ def test_whether_a_topic_is_in_order_may_be_requested_by_a_client_that_may_read_
         with closing(transport):
             reported.append([error.condition for error in transport.refresh_routes().values()])
     assert reported == [["FIFO_NOT_SUPPORTED"], []]
-    skipped = "FIFO_CHECK_SKIPPED: Cannot check whether topic=in-order is FIFO; reading its messages in any order: "
+    skipped = (
+        "TOPIC_CHECK_SKIPPED: Cannot check whether topic=in-order is FIFO or has batch consume queues; reading its "
+        "messages in any order: "
+    )
     assert skipped in caplog.text
 
 

@@ -160,6 +160,11 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "{subject} is FIFO, but loadBalance=message does not preserve the order of messages.",
             "Set 'loadBalance' to 'queue'.",
         ),
+        "BATCH_QUEUES_NOT_SUPPORTED": Condition(
+            "Topic '{topic}' has batch consume queues (queue.type=BatchCQ), but with loadBalance=message brokers "
+            "cannot redeliver a message of a batch.",
+            "Set 'loadBalance' to 'queue'.",
+        ),
         "MESSAGE_NOT_DURABLE": Condition(
             "{address} stored messages for {queue}, but returned {status} ({code}): it did not flush or replicate them "
             "as configured, and 'acceptNotDurable' is false.",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from rocketmq_spark.diagnostics import warn_of_batch_queues
 from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
-from rocketmq_spark.model import UNFILTERED, BrokerAddress, TopicRoute
+from rocketmq_spark.model import BrokerAddress, TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.pop_broker import PopBroker
 from rocketmq_spark.remoting.read_checks import submit_filter_check
@@ -30,9 +29,9 @@ class TopicChecks:
 
     def find_error(self, topic: str, route: TopicRoute) -> RocketMQError | None:
         """Return, not raise, why the topic must not be read now: a proxy serves it, a master rejects the SQL92 filter
-        or does not respond, the topic is FIFO, or no master could report that. Else return None; later calls for the
-        topic then return None at once, unless the route had no master. Send requests to the masters in ``route`` and
-        wait."""
+        or does not respond, the topic is FIFO or has batch consume queues, or no master could report that. Else return
+        None; later calls for the topic then return None at once, unless the route had no master. Send requests to the
+        masters in ``route`` and wait."""
         if topic in self._readable:
             return None
         names = {queue.broker_name for queue in route.read_queues()}
@@ -40,7 +39,7 @@ class TopicChecks:
         if any(address.broker_name is not None for address in addresses):
             reason = "its remoting port does not support loadBalance=message"
             return TransportError("PROXY_REQUIRES_ENDPOINTS", address=addresses[0].server, reason=reason)
-        error = self._find_filter_error(topic, addresses) or self._find_fifo_error(topic, addresses)
+        error = self._find_filter_error(topic, addresses) or self._find_settings_error(topic, addresses)
         if error is None and addresses:
             self._readable.add(topic)
         return error
@@ -57,28 +56,26 @@ class TopicChecks:
                     return error
         return None
 
-    def _find_fifo_error(self, topic: str, addresses: Iterable[BrokerAddress]) -> RocketMQError | None:
+    def _find_settings_error(self, topic: str, addresses: Iterable[BrokerAddress]) -> RocketMQError | None:
         """Request the topic's settings from the masters, one by one until one responds. Return the error of a FIFO
-        topic, or the last master's error if none responds; both not raised. If a master refuses permanently, log that
-        and return None. If the topic has batch consume queues and the query a filter, log a warning. Return None
-        without masters."""
+        topic or of one with batch consume queues, or the last master's error if none responds; all not raised. If a
+        master refuses permanently, log that and return None. Return None without masters."""
         failure: RocketMQError | None = None
         for address in addresses:
             try:
                 settings = self._new_broker(address).query_topic_settings(topic)
-                if settings.message_type == FIFO:
-                    return OptionError("FIFO_NOT_SUPPORTED", subject=f"Topic {topic!r}")
             except RocketMQError as error:
                 failure = error
                 if retryability_of_request(error) is not Retryability.PERMANENT:
                     continue
                 log.info(
-                    "FIFO_CHECK_SKIPPED: Cannot check whether topic=%s is FIFO; reading its messages in any order: %s",
+                    "TOPIC_CHECK_SKIPPED: Cannot check whether topic=%s is FIFO or has batch consume queues; reading "
+                    "its messages in any order: %s",
                     topic,
                     error,
                 )
-            else:
-                if settings.has_batch_queues and self._options.message_filter != UNFILTERED:
-                    warn_of_batch_queues(topic)
-            return None
+                return None
+            if settings.message_type == FIFO:
+                return OptionError("FIFO_NOT_SUPPORTED", subject=f"Topic {topic!r}")
+            return OptionError("BATCH_QUEUES_NOT_SUPPORTED", topic=topic) if settings.has_batch_queues else None
         return failure
