@@ -64,13 +64,14 @@ class PopCheckPoint(NamedTuple):
 
     @classmethod
     def parse(cls, topic: str, words: Iterable[str]) -> Self:
-        """Return the check point of ``topic`` and ``words``, the seven other fields as texts, in their order. Raises
-        ValueError for another number of words, an unknown retry flag, or text in place of a number."""
-        start, pop_time, invisible, revive, retry, broker_name, queue_id = words
+        """Return the check point of ``topic`` and ``words``, the seven other fields as texts, in their order; the name
+        of the broker may be several words, as it may contain blanks. Raises ValueError for fewer words, an unknown
+        retry flag, or text in place of a number."""
+        start, pop_time, invisible, revive, retry, first_of_name, *rest_of_name, queue_id = words
         if retry != NORMAL_TOPIC and retry not in _RETRY_TOPIC_SEPARATORS:
             raise ValueError(f"retry flag {retry!r}")
         numbers = int(start), int(pop_time), int(invisible), int(revive)
-        return cls(topic, *numbers, retry, broker_name, int(queue_id))
+        return cls(topic, *numbers, retry, " ".join((first_of_name, *rest_of_name)), int(queue_id))
 
 
 class BrokerHandle(NamedTuple):
@@ -152,15 +153,13 @@ ReceiptHandle: TypeAlias = BrokerHandle | OpaqueHandle
 def handle_of(topic: str, broker_name: str, text: str) -> ReceiptHandle:
     """Parse the text of a message's handle. Return a BrokerHandle if it has a broker's format, with or without a
     proxy's commit log offset, and names ``broker_name``; else an OpaqueHandle with the text. Never raise."""
-    words = text.split(" ")
-    broker_part = " ".join(words[:_WORD_COUNT])
+    words, word_count = text.split(" "), _WORD_COUNT + broker_name.count(" ")
+    broker_part = " ".join(words[:word_count])
     try:
         handle = BrokerHandle.parse(topic, broker_part)
     except ValueError:
         return OpaqueHandle(topic, broker_name, text)
-    is_broker_format = (
-        handle.text == broker_part and handle.broker_name == broker_name and len(words) <= _WORD_COUNT + 1
-    )
+    is_broker_format = handle.text == broker_part and handle.broker_name == broker_name and len(words) <= word_count + 1
     return handle if is_broker_format else OpaqueHandle(topic, broker_name, text)
 
 
