@@ -109,8 +109,7 @@ def use_stats(body: bytes) -> object:
     bounds = decode_topic_stats(body)
     if find_invalid_bounds(bounds) is not None:
         return None
-    possible = [queue for queue, held in bounds.items() if held.min_offset >= 0]
-    return tasks_of([QueueRange(queue, *bounds[queue][:2]) for queue in possible], max_records=1_000)
+    return tasks_of([QueueRange(queue, *held[:2]) for queue, held in bounds.items()], max_records=1_000)
 
 
 def use_checkpoint(text: bytes) -> object:

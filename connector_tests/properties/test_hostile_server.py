@@ -131,14 +131,14 @@ def use_topic_list(scripted: ScriptedCluster, sent: RemotingCommand, *, is_trace
 
 def use_stats(scripted: ScriptedCluster, sent: RemotingCommand, *, is_traced: bool = True) -> None:
     scripted.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, sent)
+    offset = SourceOffset()
     with bounded(sent_bytes(sent), is_traced=is_traced):
         bounds = broker_of(scripted).query_topic_stats("T")
         if find_broker_name(bounds, "a") not in ("a", None) or find_invalid_bounds(bounds) is not None:
             return
-        planned = {queue: QueueProgress(held.min_offset, *held[1:]) for queue, held in bounds.items()}
-        offset = SourceOffset(planned)
-        assert SourceOffset.from_json(json.loads(json.dumps(offset.to_json()))) == offset
+        offset = SourceOffset({queue: QueueProgress(*held) for queue, held in bounds.items()})
         tasks_of(list(offset.ranges()), max_records=1_000)
+    assert SourceOffset.from_json(json.loads(json.dumps(offset.to_json()))) == offset
 
 
 def call_each(sent: RemotingCommand, calls: Sequence[Call], *, is_traced: bool) -> None:

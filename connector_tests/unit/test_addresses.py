@@ -37,6 +37,7 @@ def test_bounds_name_the_responding_broker_and_one_queue_of_another_is_enough(
         ({}, None),
         ({AT_A: QueueBounds(5, 5), AT_B: QueueBounds(4, 5)}, None),
         ({AT_A: QueueBounds(5, 5), AT_B: QueueBounds(6, 5)}, AT_B),
+        ({AT_A: QueueBounds(0, 0), AT_B: QueueBounds(-1, 5)}, AT_B),
     ],
 )
 def test_no_queue_ends_before_it_begins(bounds: dict[MessageQueue, QueueBounds], queue: MessageQueue | None) -> None:

@@ -372,8 +372,9 @@ def test_bounds_that_no_queue_has_are_no_response_and_are_named(case: Case) -> N
     (wait,) = case.outages
     assert wait.resource == "broker b"
     assert wait.reason == (
-        "[ROCKETMQ_INVALID_QUEUE_OFFSETS] The broker reports min offset 7 > max offset 0 for orders@b:1. Restart "
-        "that broker: RocketMQ 5.5.0 reports this for a queue that lost all its files when a slave became master "
+        "[ROCKETMQ_INVALID_QUEUE_OFFSETS] The broker reports impossible offsets of orders@b:1: min offset 7, max "
+        "offset 0. Restart that broker: RocketMQ 5.5.0 reports a min offset above the max offset for a queue that lost "
+        "all its files when a slave became master "
         "(https://github.com/apache/rocketmq/issues/10417). Meanwhile the queue is not read, and none of it is "
         "reported as lost."
     )

@@ -53,10 +53,10 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "group's dead-letter topic instead, and the checkpoint remains valid with both.",
         ),
         "INVALID_QUEUE_OFFSETS": Condition(
-            "The broker reports min offset {min_offset} > max offset {max_offset} for {queue}.",
-            "Restart that broker: RocketMQ 5.5.0 reports this for a queue that lost all its files when a slave became "
-            "master (https://github.com/apache/rocketmq/issues/10417). Meanwhile the queue is not read, and none of it "
-            "is reported as lost.",
+            "The broker reports impossible offsets of {queue}: min offset {min_offset}, max offset {max_offset}.",
+            "Restart that broker: RocketMQ 5.5.0 reports a min offset above the max offset for a queue that lost all "
+            "its files when a slave became master (https://github.com/apache/rocketmq/issues/10417). Meanwhile the "
+            "queue is not read, and none of it is reported as lost.",
         ),
         "PULL_STALLED": Condition(
             "Cannot read offset {offset} of {queue}: for {waited_ms} ms its broker has returned {reason}, and no "

@@ -26,17 +26,29 @@ def find_broker_name(bounds: Bounds, expected_name: str) -> str | None:
 
 
 def find_invalid_bounds(bounds: Bounds) -> MessageQueue | None:
-    """Return the first queue with more offsets than possible, or with a max offset below its min offset; None if there
-    is none. Too many offsets would be planned as endless tasks; a negative number would count as a loss or as empty."""
+    """Return the first queue with more offsets than possible, a negative one, or a max offset below its min offset;
+    None if there is none. Too many offsets would be planned as endless tasks, and a negative number of them would count
+    as a loss or as empty. A checkpoint with a negative offset cannot be read."""
     maximum = QUEUE_OFFSETS.maximum
     return next(
         (
             queue
             for queue, queue_bounds in bounds.items()
-            if not 0 <= queue_bounds.max_offset - queue_bounds.min_offset <= maximum
+            if queue_bounds.min_offset < 0 or not 0 <= queue_bounds.max_offset - queue_bounds.min_offset <= maximum
         ),
         None,
     )
+
+
+def check_bounds(bounds: Bounds) -> None:
+    """Do nothing for bounds that are possible. Raises RemoteProtocolError[INVALID_QUEUE_OFFSETS] with the first of
+    ``find_invalid_bounds``."""
+    queue = find_invalid_bounds(bounds)
+    if queue is not None:
+        min_offset, max_offset = bounds[queue].min_offset, bounds[queue].max_offset
+        raise RemoteProtocolError(
+            "INVALID_QUEUE_OFFSETS", queue=str(queue), min_offset=min_offset, max_offset=max_offset
+        )
 
 
 class BrokerIdentities:
@@ -186,12 +198,7 @@ class _VerifiedBounds:
         name = find_broker_name(bounds, self._broker_name)
         if name is not None and name != self._broker_name:
             raise self._identities.record_mismatch(self._link, self._broker_name, name)
-        queue = find_invalid_bounds(bounds)
-        if queue is not None:
-            min_offset, max_offset = bounds[queue].min_offset, bounds[queue].max_offset
-            raise RemoteProtocolError(
-                "INVALID_QUEUE_OFFSETS", queue=str(queue), min_offset=min_offset, max_offset=max_offset
-            )
+        check_bounds(bounds)
         if name is not None:
             self._identities.record_verified(self._broker_name, self._link)
         return bounds

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from rocketmq_spark.consumer.broker_identities import check_bounds
 from rocketmq_spark.diagnostics import warn_of_batch_queues
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
 from rocketmq_spark.model import (
@@ -167,12 +168,13 @@ class QueueLookup:
 def _bounds_at(queues: Collection[MessageQueue], broker: Broker) -> dict[MessageQueue, QueueBounds]:
     """Request the bounds of ``queues``, all of one topic and broker, once, and return them. Raises
     RouteError[BROKER_ADDRESS_MISMATCH] if another broker responds, [TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] if it does not
-    have all of the queues."""
+    have all of the queues, RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds."""
     first = next(iter(queues))
     held = broker.query_topic_stats(first.topic)
     other = next((queue.broker_name for queue in held if queue.broker_name != first.broker_name), None)
     if other is not None:
         raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(broker.address), broker=first.broker_name, other=other)
+    check_bounds(held)
     if not held.keys() >= set(queues):
         raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=first.topic)
     return {queue: held[queue] for queue in queues}

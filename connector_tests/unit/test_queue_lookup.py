@@ -1,0 +1,28 @@
+"""Bounds of a batch read that no queue can have."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector_tests.support.group_bodies import topic_stats
+from connector_tests.support.scripted_cluster import ScriptedCluster
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.options import BatchReadOptions
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.source.batch.queue_lookup import QueueLookup
+from rocketmq_spark.wire.remoting.codes import RequestCode
+
+
+@pytest.mark.parametrize("held", [QueueBounds(-1, 5), QueueBounds(7, 5), QueueBounds(0, 2**63 - 1)])
+def test_impossible_bounds_are_an_error_of_their_broker(held: QueueBounds) -> None:
+    with ScriptedCluster("a") as scripted:
+        scripted.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, topic_stats({MessageQueue("T", "a", 0): held}))
+        address = scripted.listen()
+        options = BatchReadOptions.parse({"namesrvAddr": address, "subscribe": "T", "clusterTimeoutMs": "0"})
+        pool = ConnectionPool(10_000)
+        try:
+            with pytest.raises(RocketMQError, match=r"CLUSTER_TIMEOUT.*broker a.*INVALID_QUEUE_OFFSETS"):
+                QueueLookup(options, pool).ranges()
+        finally:
+            pool.close()
