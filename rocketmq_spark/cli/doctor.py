@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from rocketmq_spark.cli.name_server import DEFAULT_ADDRESS, properties
+from rocketmq_spark.condition import one_line
 from rocketmq_spark.doctor.cluster_facts import collect_server_facts
 from rocketmq_spark.doctor.facts import Environment, ServerFacts
 from rocketmq_spark.doctor.job_options import ParsedJob, parse_job
@@ -86,7 +87,7 @@ def _servers(parsed: ParsedJob) -> ServerFacts:
 
 
 def _announce(step: str) -> None:
-    print(f"checking {step} ...", file=sys.stderr, flush=True)
+    print(one_line(f"checking {step} ..."), file=sys.stderr, flush=True)
 
 
 def _environment() -> Environment:
