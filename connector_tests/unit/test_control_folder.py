@@ -64,16 +64,22 @@ def of_another_name(folder: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"another-{folder.name}"
 
 
+def of_a_user(folder: Path) -> Path:
+    """Such as a checkpoint location; the folder of outage notes begins so as well."""
+    return Path(tempfile.gettempdir()) / f"{PREFIX}checkpoint-{folder.name}"
+
+
 def above(_folder: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"{PREFIX}abc" / ".." / ".."
 
 
-@pytest.mark.parametrize("path_of", [elsewhere, of_another_name, above])
+@pytest.mark.parametrize("path_of", [elsewhere, of_another_name, of_a_user, above])
 def test_checkpoint_cannot_name_any_other_folder(tmp_path: Path, path_of: Callable[[Path], Path]) -> None:
     path = path_of(tmp_path)
     assert take_over(control(path)) is None
     assert not elsewhere(tmp_path).exists()
     assert not of_another_name(tmp_path).exists()
+    assert not of_a_user(tmp_path).exists()
 
 
 def test_folder_that_is_open_to_others_is_not_reused() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
@@ -22,6 +23,8 @@ from rocketmq_spark.pull.private_folder import private_folder
 from rocketmq_spark.source.stream.drain import FILES, Control
 
 PREFIX: Final = "rocketmq-spark-"
+_NAME: Final = re.compile(rf"{PREFIX}[a-z0-9_]{{8}}")
+"""Names that ``tempfile.mkdtemp`` makes with PREFIX; folders of users and other programs may begin with it too."""
 
 END_REQUESTED: Final = "end"
 END_CLAIMED: Final = "ending"
@@ -82,7 +85,7 @@ def take_over(before: Control) -> ControlFolder | None:
 
 def is_ours(path: Path) -> bool:
     """Return whether ``new_folder`` may have created ``path`` on this machine."""
-    return path.parent == Path(tempfile.gettempdir()) and path.name.startswith(PREFIX)
+    return path.parent == Path(tempfile.gettempdir()) and _NAME.fullmatch(path.name) is not None
 
 
 class EndRequest:
