@@ -21,6 +21,7 @@ QUEUE_KEY = (("brokerName", "b"), ("queueId", 1), ("topic", "T"))
         (b'{"t":{%s:{0:1}},"u":[{},{1:[]}]}' % QUEUE, {"t": {QUEUE_KEY: {0: 1}}, "u": [{}, {1: []}]}),
         (b' {\t"t" :\n{ %s : [ {0 : 1} , 2 ] } }\r\n' % QUEUE, {"t": {QUEUE_KEY: [{0: 1}, 2]}}),
         ('{"t":{0:"订单😀"}}'.encode(), {"t": {0: "订单😀"}}),
+        (b'{"t":["\\ud83d\\ude00",1.5,{0:null}]}', {"t": ["😀", 1.5, {0: None}]}),
     ],
 )
 def test_what_fastjson_writes_is_read(body: bytes, value: object) -> None:
@@ -49,6 +50,10 @@ def test_what_fastjson_writes_is_read(body: bytes, value: object) -> None:
         b'{{"a":{}}:1}',
         b"{a:1}",
         b"\xff",
+        b'"\\ud800"',
+        b'{"a":["\\uDC00\\ud800"]}',
+        b'{"\\udfff":1}',
+        b'{{"a":"\\ud800"}:1}',
         b"9" * 5000,
         b"{0:" * (MAX_DEPTH + 1) + b"1" + b"}" * (MAX_DEPTH + 1),
         b"[" * MAX_DEPTH + b"{0:1}" + b"]" * MAX_DEPTH,

@@ -30,6 +30,7 @@ counts the lines before the position, so without a limit time would grow with th
 _scan_json: Final = json.JSONDecoder().raw_decode
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _skip_blanks: Final = re.compile(r"[ \t\r\n]*").match
+_has_surrogate: Final = re.compile(r"\\u[dD][89a-fA-F]").search
 _starts_other: Final = re.compile(r"\{[ \t\r\n]*[^\"}]").match
 """Matches an object whose first key is not one of standard JSON."""
 
@@ -38,16 +39,33 @@ def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
     """Parse the one value in ``body``, in UTF-8. Keys that are objects become ``ObjectKey``, integer keys stay
     integers.
 
-    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] for invalid text, and for more than BODY_BYTES, BODY_VALUES or
-    BODY_DEPTH allow; ``subject`` names the body in the error.
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] for invalid text, also for an escaped half of a surrogate pair,
+    and for more than BODY_BYTES, BODY_VALUES or BODY_DEPTH allow; ``subject`` names the body in the error.
     """
     try:
         BODY_BYTES.check(len(body))
         text = str(body, "utf-8")
         check_values(text, BODY_VALUES)
-        return _Reader(text).read_all()
+        value = _Reader(text).read_all()
+        if _has_surrogate(text) is not None:
+            _check_texts(value)
+        return value
     except ValueError as error:
         raise RemoteProtocolError("MALFORMED_RESPONSE.BODY", subject=subject, problem=str(error)) from error
+
+
+def _check_texts(value: object) -> None:
+    """Raise UnicodeEncodeError, a ValueError, if ``value`` has a text that no request, row or file can have: one with
+    half of a surrogate pair. Else do nothing."""
+    unchecked = [value]
+    while unchecked:
+        match unchecked.pop():
+            case str() as text:
+                text.encode()
+            case dict() as entries:
+                unchecked += [*entries, *entries.values()]
+            case list() | tuple() as values:
+                unchecked += values
 
 
 class _Reader:
