@@ -86,6 +86,15 @@ def test_queues_are_those_of_all_brokers(scripted: ScriptedCluster, failures: Fa
     assert failures == {}
 
 
+def test_queues_of_another_broker_in_a_response_do_not_replace_its_own(
+    scripted: ScriptedCluster, failures: Failures
+) -> None:
+    false = {MessageQueue("orders", name, 0): QueueBounds(8, 8) for name in "ab"}
+    scripted.brokers["b"].on(RequestCode.GET_TOPIC_STATS_INFO, topic_stats(false))
+    assert failures.inspector(scripted).queue_bounds() == {MessageQueue("orders", "a", 0): HELD}
+    assert {name: error.condition for name, error in failures.items()} == {"b": "BROKER_ADDRESS_MISMATCH"}
+
+
 def test_groups_are_all_but_the_systems(scripted: ScriptedCluster, failures: Failures) -> None:
     rows = failures.inspector(scripted).group_rows()
     assert [(row.consumer_group, *row.queue, row.lag, row.lag_ms) for row in rows] == [

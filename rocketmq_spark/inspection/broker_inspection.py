@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from rocketmq_spark.errors import BrokerError
+from rocketmq_spark.errors import BrokerError, RouteError
 from rocketmq_spark.inspection.rows import GroupRow, GroupState, conclusive_offsets
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.remoting.admin_rpcs import group_connections_rpc, group_names_rpc
@@ -31,6 +31,16 @@ def query_bounds(broker: Broker, topics: Collection[str]) -> dict[MessageQueue, 
                 if not is_topic_missing_at_broker(error):
                     raise
     return found
+
+
+def query_own_bounds(broker: Broker, broker_name: str, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
+    """Do what ``query_bounds`` does. Raises RouteError[BROKER_ADDRESS_MISMATCH] if the response has queues of another
+    broker than ``broker_name``."""
+    bounds = query_bounds(broker, topics)
+    other = next((queue.broker_name for queue in bounds if queue.broker_name != broker_name), None)
+    if other is not None:
+        raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(broker.address), broker=broker_name, other=other)
+    return bounds
 
 
 def query_group_names(broker: Broker) -> list[str]:

@@ -8,10 +8,10 @@ from typing import NoReturn, Protocol, TypeVar
 
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
 from rocketmq_spark.inspection.broker_inspection import (
-    query_bounds,
     query_connections,
     query_group_names,
     query_group_rows,
+    query_own_bounds,
 )
 from rocketmq_spark.inspection.rows import (
     GroupRow,
@@ -92,7 +92,8 @@ class Inspector:
                 masters[data.broker_name] = route.master_address(data.broker_name)
         found: dict[MessageQueue, QueueBounds] = {}
         for name, address in masters.items():
-            for bounds in self._query_all({name: address}, partial(query_bounds, topics=topics_at[name])).values():
+            query = partial(query_own_bounds, broker_name=name, topics=topics_at[name])
+            for bounds in self._query_all({name: address}, query).values():
                 found |= bounds
         return found
 
