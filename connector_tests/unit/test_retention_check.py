@@ -28,6 +28,7 @@ class Subject:
     def __init__(self) -> None:
         self.now_ms = 0
         self.group_offset, self.min_offset = 30, 40
+        self.broker_name = "a"
         self.after_wait: Callable[[], bool] = lambda: False
         self.reported: list[QueueRange] = []
         self.broker = ScriptedBroker()
@@ -41,7 +42,7 @@ class Subject:
 
     def _stats(self, _request: RemotingCommand) -> RemotingCommand:
         bounds = f'{{"lastUpdateTimestamp":1,"maxOffset":100,"minOffset":{self.min_offset}}}'
-        queue = '{"brokerName":"a","queueId":0,"topic":"T"}'
+        queue = f'{{"brokerName":"{self.broker_name}","queueId":0,"topic":"T"}}'
         return build_response(body=f'{{"offsetTable":{{{queue}:{bounds}}}}}'.encode())
 
     def _report(self, deleted: Sequence[QueueRange]) -> None:
@@ -69,6 +70,13 @@ def test_messages_below_the_min_offset_are_reported_once() -> None:
     subject = Subject()
     subject.check_twice()
     assert subject.reported == [LOST]
+
+
+def test_broker_reports_no_loss_of_another_broker() -> None:
+    subject = Subject()
+    subject.broker_name = "b"
+    subject.check()
+    assert subject.reported == []
 
 
 def test_a_group_that_moves_meanwhile_was_delivered_its_messages() -> None:

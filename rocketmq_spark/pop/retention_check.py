@@ -105,8 +105,10 @@ class RetentionCheck:
 
     def _query_deleted(self, target: Target, broker: Broker) -> list[QueueRange]:
         """Request the bounds of the topic's queues on the broker and the group's offsets, and wait; return
-        ``deleted_undelivered`` of them. Raises what the requests do."""
-        bounds = broker.query_topic_stats(target.topic)
+        ``deleted_undelivered`` of them. Queues of other brokers in the response are ignored. Raises what the requests
+        do."""
+        held = broker.query_topic_stats(target.topic)
+        bounds = {queue: one for queue, one in held.items() if queue.broker_name == target.broker_name}
         return deleted_undelivered(bounds, broker.query_offsets(self._group, bounds))
 
 
