@@ -86,6 +86,26 @@ def test_responses_of_several_rounds_all_count_until_a_member_has_left() -> None
     assert subject.difference() is None
 
 
+@pytest.mark.parametrize(
+    ("subscription", "properties"),
+    [
+        (tags("payments"), {}),
+        (tags("orders"), {PROP_CONSUME_ORDERLY: "true"}),
+        (tags("orders"), {PROP_CHECKPOINT: "of both"}),
+    ],
+)
+def test_long_client_id_of_another_member_is_cut(subscription: SubscriptionData, properties: dict[str, str]) -> None:
+    """Brokers accept any length, and the error is in each progress of the query."""
+    ours = {PROP_CONSUME_ORDERLY: "false", PROP_CHECKPOINT: "of both"}
+    subject = SubscriptionCheck("g", "me", (tags("orders"),), ours, RETRY)
+    info = ConsumerRunningInfo(properties=properties, subscriptions=(subscription,))
+    subject.record_running_infos({"x" * 1_000_000: info})
+    error = subject.difference()
+    assert error is not None
+    assert "(1000000 characters)" in str(error)
+    assert len(str(error)) < 2_000
+
+
 def test_a_difference_names_both_and_what_they_subscribe_to() -> None:
     subject = check(tags("orders", "B", "A"), tags("payments"))
     response(subject, {"z": [], "b": [tags("orders")]})

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from rocketmq_spark.condition import cut
 from rocketmq_spark.consumer.cluster_api import BrokerApi
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.heartbeats import Heartbeats
@@ -264,7 +265,7 @@ class GroupMembers:
         if not self._other_members:
             self._outage_tracker.record_success(OTHER_MEMBERS)
             return False
-        shown_members = ", ".join(self._other_members[:MAX_NAMED])
+        shown_members = ", ".join(map(cut, self._other_members[:MAX_NAMED]))
         error = MembershipError("GROUP_HAS_OTHER_MEMBERS", group=self._group, others=shown_members)
         self._outage_tracker.record_failure(OTHER_MEMBERS, error, DUPLICATE_CLIENT_ID_LIMIT_MS)
         return True
@@ -337,7 +338,7 @@ class GroupMembers:
                 "Messages sent back for retry can remain unread there. Set 'retryTopic' to the same value on all "
                 "members.",
                 self._client_id,
-                client_id,
+                cut(client_id),
                 self._options.retry_topic,
             )
 

@@ -189,7 +189,7 @@ class SubscriptionCheck:
                     group=self._group,
                     client_id=self._client_id,
                     ours=_describe(self._ours),
-                    other=client_id,
+                    other=cut(client_id),
                     theirs=cut(_describe(theirs), REPORTED_CHARACTERS),
                 )
             if options := self._differing_settings(client_id):
@@ -198,12 +198,12 @@ class SubscriptionCheck:
                     group=self._group,
                     client_id=self._client_id,
                     ours=_format_settings(self._our_settings, options),
-                    other=client_id,
+                    other=cut(client_id),
                     theirs=cut(_format_settings(self._their_settings[client_id], options), REPORTED_CHARACTERS),
                 )
             if self._shares_checkpoint(client_id):
                 return MembershipError(
-                    "CHECKPOINT_SHARED", group=self._group, client_id=self._client_id, other=client_id
+                    "CHECKPOINT_SHARED", group=self._group, client_id=self._client_id, other=cut(client_id)
                 )
         return None
 
