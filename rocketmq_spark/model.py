@@ -172,11 +172,12 @@ class BrokerAddress(NamedTuple):
 def split_address(server: str) -> tuple[str, int]:
     """Return (host, port) of ``"host:port"`` or ``"[ipv6]:port"``, the host without brackets; resolve nothing. Raises
     ValueError without a host, or without a port of 1 to MAX_PORT."""
-    host, _, port = server.rpartition(":")
-    # The system's resolver takes ports modulo 65536, and so would connect to another server.
+    bracketed_host, _, port = server.rpartition(":")
+    host = bracketed_host.removeprefix("[").removesuffix("]")
+    # The system's resolver takes ports modulo 65536, and no host for this machine: it would connect to another server.
     if not host or not 0 < int(port) <= MAX_PORT:
         raise ValueError("an address is host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return host, int(port)
 
 
 @dataclass(frozen=True, slots=True)

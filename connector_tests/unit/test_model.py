@@ -195,6 +195,13 @@ def test_host_and_port_of_an_address(address: str, expected: tuple[str, int]) ->
     assert split_address(address) == expected
 
 
+@pytest.mark.parametrize("address", ["", "broker", ":10911", "[]:10911", "broker:0", "broker:65536", "broker:x"])
+def test_address_without_a_host_or_a_port_is_none(address: str) -> None:
+    """Without a host the system connects to this machine."""
+    with pytest.raises(ValueError, match=r"an address is host:port|invalid literal"):
+        split_address(address)
+
+
 def test_a_broker_without_a_master_has_no_address() -> None:
     brokers = (BrokerData("cluster", "a", {0: "a:1"}), BrokerData("cluster", "b", {1: "slave:1"}))
     subject = route(brokers=brokers)

@@ -13,7 +13,9 @@ import pytest
 
 from connector_tests.support.tcp_server import Serve
 from rocketmq_spark.errors import TransportError
+from rocketmq_spark.remoting.memory import memory_pair
 from rocketmq_spark.remoting.tcp import connect_tcp
+from rocketmq_spark.remoting.tls import tls_over
 
 CERTIFICATE = Path(__file__).parent.parent / "support" / "tls" / "localhost.crt"
 KEY = CERTIFICATE.with_suffix(".key")
@@ -130,3 +132,10 @@ def test_a_server_that_never_responds_to_the_handshake_is_a_failed_connect_in_ti
             connect_tcp(address, 50, trusting())
     finally:
         done.set()
+
+
+def test_host_that_no_certificate_can_have_is_a_failed_connection() -> None:
+    ours, theirs = memory_pair("h:1")
+    with pytest.raises(TransportError, match=r"CONNECT_FAILED.*h:1.*server_hostname"):
+        tls_over(ours, "h:1", trusting(), "", 1000)
+    assert theirs.recv(1, 1000) == b""

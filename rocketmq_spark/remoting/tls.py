@@ -30,9 +30,9 @@ def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, time
     Raises TransportError[CONNECT_FAILED | TLS_CERTIFICATE_UNTRUSTED | TLS_HOSTNAME_MISMATCH |
     TLS_CLIENT_CERTIFICATE_REJECTED].
     """
-    stream = TlsStream(raw, address, context, host)
     try:
         with raising_connect_failed(address), raising_tls_errors(address):
+            stream = TlsStream(raw, address, context, host)
             stream.handshake(timeout_ms)
     except TransportError:
         raw.close()
