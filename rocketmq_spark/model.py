@@ -39,9 +39,18 @@ def is_of_group(topic: str) -> bool:
     return topic.startswith((RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX))
 
 
-@lru_cache(maxsize=4096)
+MAX_CACHED_CHARACTERS: Final = 255
+"""A topic's name has at most so many. Client IDs of other members, which brokers list, may have any length."""
+
+
 def java_string_order(text: str) -> bytes:
-    """Return a sort key with the order of ``java.lang.String.compareTo``: by UTF-16 code units."""
+    """Return a sort key with the order of ``java.lang.String.compareTo``: by UTF-16 code units. Those of the last 4,096
+    texts are cached, but for long ones."""
+    return _utf_16(text) if len(text) <= MAX_CACHED_CHARACTERS else text.encode("utf-16-be", "surrogatepass")
+
+
+@lru_cache(maxsize=4096)
+def _utf_16(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -221,3 +222,15 @@ def test_queues_of_a_route_are_in_java_s_order_whatever_their_brokers_are_called
 def test_what_a_group_has_sent_back_is_in_a_topic_of_its_own() -> None:
     assert retry_topic("orders-app") == "%RETRY%orders-app"
     assert dead_letter_topic("orders-app") == "%DLQ%orders-app"
+
+
+def test_order_of_long_texts_is_not_kept() -> None:
+    """Any client may join the group with an ID of megabytes, again and again."""
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            java_string_order(f"{number}" * 100_000)
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 100_000
