@@ -97,7 +97,6 @@ THROUGH = {
     "pop.topic_checks": ("integration/test_receiver.py", "pop.remoting_transport"),
     "remoting.read_checks": ("integration/test_broker_operations.py", "remoting.broker"),
     "remoting.send_rpc": ("unit/test_broker.py", "remoting.broker"),
-    "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),
     "wire.arrow.record_columns": ("unit/test_columns.py", "wire.arrow.columns"),
 }
 """The test module that is a module's own, and the module whose names it uses, which imports it."""
