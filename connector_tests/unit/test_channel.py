@@ -8,14 +8,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
 from connector_tests.support.scripted_proxy import CERTIFICATE
 from connector_tests.support.tcp_server import Serve
 from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.errors import TransportError
-from rocketmq_spark.proxy.channel import PeerCertificate, TlsCredentials, fetch_tls_credentials, name_in
+from rocketmq_spark.proxy.channel import PeerCertificate, TlsCredentials, fetch_tls_credentials, name_in, open_channel
 from rocketmq_spark.security import Tls
 
 FAIL = """
@@ -38,6 +40,22 @@ channel.close()
 def test_nothing_is_written_to_standard_error_but_by_us() -> None:
     done = subprocess.run([sys.executable, "-c", FAIL], capture_output=True, text=True, check=True, timeout=PROCESS_S)
     assert (done.stdout.strip(), done.stderr) == ("_InactiveRpcError", "")
+
+
+def test_host_is_no_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy's route may have any host; gRPC knows unix, dns, xds and others."""
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("1")
+        listening.listen()
+        listening.setblocking(False)
+        channel = open_channel("unix:1", None, TIMEOUT_MS)
+        call: Any = channel.unary_unary("/a/b")
+        with pytest.raises(grpc.RpcError):
+            call(b"", timeout=2)
+        channel.close()
+        with pytest.raises(BlockingIOError):
+            listening.accept()
 
 
 KEY = CERTIFICATE.with_suffix(".key")

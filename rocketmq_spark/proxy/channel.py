@@ -44,12 +44,13 @@ def open_channel(address: str, tls: Tls | None, timeout_ms: int) -> grpc.Channel
     plaintext. With TLS, read certificate files now, and connect now if ``fetch_tls_credentials`` must. Raises what
     ``fetch_tls_credentials`` raises."""
     options = (*OPTIONS, ("grpc.min_reconnect_backoff_ms", timeout_ms))
+    target = f"dns:///{address}"  # else a host named unix, dns or xds would be a scheme
     if tls is None:
-        return grpc.insecure_channel(address, options)
+        return grpc.insecure_channel(target, options)
     material = fetch_tls_credentials(address, tls, timeout_ms)
     credentials = grpc.ssl_channel_credentials(material.roots, material.key, material.chain)
     name = () if material.name is None else (("grpc.ssl_target_name_override", material.name),)
-    return grpc.secure_channel(address, credentials, (*options, *name))
+    return grpc.secure_channel(target, credentials, (*options, *name))
 
 
 PeerCertificate = dict[str, Any]
