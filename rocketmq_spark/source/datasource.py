@@ -52,6 +52,7 @@ class RocketMQDataSource(DataSource):
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        """Parse ``options`` for each kind of read. Keep an OptionError for later instead of raising it."""
         super().__init__(dict(options))
         self._checked: ReadOptions | OptionError = _parse_or_error(_stream_options, options)
         self._checked_batch: BatchReadOptions | OptionError = _parse_or_error(BatchReadOptions.parse, options)
@@ -101,8 +102,9 @@ class RocketMQDataSource(DataSource):
 
     @raising_without_traceback
     def schema(self) -> StructType:
-        """Return the schema of a query without a user schema. Raises OptionError if the options are invalid for the
-        view, or for the read that ``_any_read_options`` selects."""
+        """Return the schema of a query without a user schema: with the option ``view`` the columns of that view, else
+        those of messages. Raises OptionError if the options are invalid for the view, or for the read that
+        ``_any_read_options`` selects."""
         if self._checked_view is not None:
             from rocketmq_spark.source.view_schema import view_schema
 
@@ -155,6 +157,7 @@ class RocketMQDataSource(DataSource):
         return RocketMQStreamWriter(options, schema)
 
     def __repr__(self) -> str:
+        """Return a text with the options of a streaming read, without secrets, or with their OptionError."""
         return f"<RocketMQDataSource {self._checked!r}>"
 
 
@@ -197,7 +200,8 @@ def _valid(options: T | OptionError) -> T:
 
 
 def _check_no_table(options: Mapping[str, str]) -> None:
-    """Raise OptionError[UNSUPPORTED_OPERATION] for the options of CREATE TABLE."""
+    """Raise OptionError[UNSUPPORTED_OPERATION] for the options of CREATE TABLE: ``provider``, in any case, is among
+    them."""
     if ADDED_BY_CREATE_TABLE in (name.lower() for name in options):
         raise OptionError("UNSUPPORTED_OPERATION", operation="CREATE TABLE")
 

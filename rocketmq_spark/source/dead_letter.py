@@ -50,7 +50,8 @@ NO_BODY: Final = b" "
 
 
 def dead_letter(undecodable: UndecodableMessage, queue: MessageQueue) -> Message:
-    """Return ``undecodable``, read from ``queue``, as a message for the group's dead-letter topic (DLQ). Send nothing.
+    """Return ``undecodable``, read from ``queue``, as a message for ``Broker.send_dead_letter``. Its topic, which that
+    ignores, is the queue's. Send nothing.
 
     It keeps the stored body (a blank for an empty one), the user's properties, keys, tag and the producer's ID, unless
     these leave no space for the description and for properties that brokers add: then it keeps the ID alone, truncated

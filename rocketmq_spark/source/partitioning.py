@@ -35,8 +35,9 @@ def tasks_of(
 
     Returns
     -------
-    First the tasks of one large range each, with the brokers in round robin, because Spark starts tasks in this order;
-    then the tasks of small ranges, together up to ``TASK_OFFSETS`` offsets each, or fewer if the options limit tasks.
+    First the tasks of one range each that has at least the offsets of a full task: ``TASK_OFFSETS``, or fewer if the
+    options limit tasks. Their brokers are in round robin, because Spark starts tasks in this order. Then the tasks of
+    smaller ranges, each with as many in order as have together at most the offsets of a full task.
     """
     longest = _longest(sum(map(len, ranges)), min_partitions, max_records)
     pieces = [piece for queue_range in ranges for piece in _cut(queue_range, longest)]

@@ -42,8 +42,9 @@ def spark_type(column: Column) -> DataType:
 
 
 def default_schema(*, include_properties: bool = False, property_columns: Sequence[str] = ()) -> StructType:
-    """Return the columns of a reader without a user schema. Raises OptionError[INVALID_OPTION_VALUE] for a property
-    column with the name of another column."""
+    """Return the columns of a reader without a user schema, all nullable: the default ones (``default_columns``), then
+    ``property_columns``. Raises OptionError[INVALID_OPTION_VALUE] for a property column with the name of another
+    column."""
     _check_property_columns(property_columns)
     columns = {name: COLUMNS[name] for name in default_columns(include_properties=include_properties)}
     columns |= {name: of_property(name) for name in property_columns}
@@ -55,7 +56,7 @@ def _check_property_columns(property_columns: Sequence[str]) -> None:
     case."""
     for name in property_columns:
         if name.lower() in _BY_LOWER:
-            expected = f"names other than those of the source's columns, in any case: {_join(COLUMNS)}"
+            expected = f"names other than those of the source's columns, in any case: {_comma_separated(COLUMNS)}"
             raise OptionError("INVALID_OPTION_VALUE", option="propertyColumns", value=name, expected=expected)
 
 
@@ -75,7 +76,7 @@ def check_columns(schema: StructType, columns: Mapping[str, tuple[str, Column]])
 
     Raises OptionError[UNKNOWN_COLUMN | UNSUPPORTED_COLUMN_TYPE | EMPTY_SCHEMA | NON_NULLABLE_COLUMN].
     """
-    available = _join(f"{name} {_type_name(spark_type(column))}" for name, column in columns.values())
+    available = _comma_separated(f"{name} {_type_name(spark_type(column))}" for name, column in columns.values())
     if not schema.fields:
         raise OptionError("EMPTY_SCHEMA", available=available)
     unknown = [field.name for field in schema.fields if field.name.lower() not in columns]
@@ -97,18 +98,20 @@ def check_columns(schema: StructType, columns: Mapping[str, tuple[str, Column]])
 
 
 def _without_null_values(type_: DataType) -> DataType:
-    """Return the same type; a map type with non-null values, as those of properties are never null."""
+    """Return ``type_``; for a map type, the same with values that cannot be null, as those of properties never are."""
     return MapType(type_.keyType, type_.valueType, False) if isinstance(type_, MapType) else type_
 
 
 def canonical_names(schema: StructType, property_columns: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the names of ``COLUMNS`` and of properties for the user's spellings, in the user's order."""
+    """Return the names of the columns of a checked schema, as ``COLUMNS`` and ``property_columns`` spell them, in the
+    order of the schema."""
     columns = _columns_by_lower(property_columns)
     return tuple(columns[field.name.lower()][0] for field in schema.fields)
 
 
 def columns_of(schema: StructType) -> list[Column]:
-    """Return the columns of a checked schema; a name that is not in ``COLUMNS`` is a property."""
+    """Return the columns of a checked schema, in its order; a name that is not in ``COLUMNS``, in any case, is a
+    property."""
     names = (field.name for field in schema.fields)
     return [_BY_LOWER[name.lower()][1] if name.lower() in _BY_LOWER else of_property(name) for name in names]
 
@@ -117,14 +120,16 @@ _BY_LOWER: Final = {name.lower(): (name, column) for name, column in COLUMNS.ite
 
 
 def _columns_by_lower(property_columns: Sequence[str]) -> dict[str, tuple[str, Column]]:
+    """Return name and column of all ``COLUMNS``, then of ``property_columns``, by the name in lower case."""
     return {**_BY_LOWER, **{name.lower(): (name, of_property(name)) for name in property_columns}}
 
 
 def _type_name(type_: DataType) -> str:
+    """Return the type as in SQL, such as ``MAP<STRING,STRING>``."""
     return type_.simpleString().upper()
 
 
-def _join(parts: Iterable[str]) -> str:
+def _comma_separated(parts: Iterable[str]) -> str:
     return ", ".join(parts)
 
 

@@ -48,7 +48,8 @@ class RocketMQViewReader(DataSourceReader):
         return [InputPartition(self._options.view)]
 
     def read(self, _partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of the view, requested from the cluster when Spark iterates over them.
+        """Set the log context, and return an iterator over the rows of the view, in one record batch or none, which
+        requests them from the cluster when Spark iterates.
 
         Raises TransportError[CLUSTER_TIMEOUT] if a server is unresponsive for ``clusterTimeoutMs``, OptionError
         [GROUP_NOT_FOUND.CLUSTER] and RouteError[TOPIC_NOT_FOUND] for names that the cluster does not have.
@@ -75,8 +76,9 @@ class Retries:
         self._failures = Failures(Policy(retryability_of_request, REQUEST_PAUSES, *limits_ms), monotonic_ms)
 
     def __call__(self, subject: str, call: Callable[[], T]) -> T:
-        """Repeat ``call`` until it succeeds, and return its result. Raises TransportError[CLUSTER_TIMEOUT], and
-        permanent errors at once."""
+        """Repeat ``call``, sleeping in between, until it succeeds, and return its result. Raises
+        TransportError[CLUSTER_TIMEOUT] once ``subject`` has been unresponsive for ``cluster_timeout_ms``; other errors
+        at once, such as that of a missing topic."""
         return self._failures.retry_until_success(call, subject, None, time.sleep)
 
 

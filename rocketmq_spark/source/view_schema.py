@@ -10,7 +10,7 @@ from rocketmq_spark.wire.arrow.column_table import Column
 
 
 def view_schema(view: str) -> StructType:
-    """Return all columns of ``view``, in the order of the table."""
+    """Return all columns of ``view``, nullable, in the order of ``VIEWS``."""
     return StructType([StructField(name, spark_type(column), nullable=True) for name, column in VIEWS[view].items()])
 
 
