@@ -80,7 +80,8 @@ class LostRange:
 
     @property
     def was_read(self) -> bool:
-        """Return whether the query had read the offsets. What else the queue held when they were lost is unknown."""
+        """Return whether the query, or by the group's offset another member, had read the offsets: True for all causes
+        but ``NEVER_READ``. What else the queue held when they were lost is unknown."""
         return self.cause not in NEVER_READ
 
     def __contains__(self, other: LostRange) -> bool:
@@ -109,10 +110,10 @@ class LossCount:
         """The last ``MAX_REMEMBERED``, in the order in which they were reported."""
 
     def add(self, lost: Collection[LostRange]) -> None:
-        """Count losses that were found together. The totals omit offsets that were counted before, losses of
-        ``NO_KNOWN_LOSS``, and losses that the query had read; ``by_condition`` has the last two. A loss that the query
-        had read also discards what is recorded of its queue, whose offsets belong to other messages from then on; the
-        totals stay."""
+        """Count losses that were found together, without offsets that were counted before. The totals omit losses of
+        ``NO_KNOWN_LOSS``, and losses that the query had read; ``by_condition`` has both, unless they repeat the last
+        such loss of their queue. A loss that the query had read also discards what is recorded of its queue, whose
+        offsets belong to other messages from then on; the totals stay."""
         for one in lost:
             if one.was_read:
                 self._count_read(one)
@@ -146,6 +147,7 @@ class LossCount:
             self._add(CONDITION_OF[lost.cause], len(lost))
 
     def _add(self, condition: str, offsets: int) -> None:
+        """Add one range, with this number of offsets, to those of ``condition``."""
         before_offsets, before_ranges = self._by_condition[condition]
         self._by_condition[condition] = before_offsets + offsets, before_ranges + 1
 
@@ -333,4 +335,5 @@ def _format_losses(lost: Iterable[LostRange], max_ranges: int = MAX_LISTED_RANGE
 
 
 def _format_remaining(remaining: Sequence[LostRange]) -> list[str]:
+    """Return one text, the number of offsets and of ranges in ``remaining``; [] if that is empty."""
     return [f"and {sum(map(len, remaining))} offsets in {len(remaining)} more ranges"] if remaining else []

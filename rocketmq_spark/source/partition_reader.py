@@ -283,8 +283,8 @@ class _RangeReader:
             self._report_missing(expected, found)
 
     def _detect_shift(self, last: RangePuller) -> bool:
-        """Wait for the unfiltered pull of the last message. Return whether its stored offset exceeds its position;
-        False if there is no message."""
+        """Wait for the unfiltered pull of the last message, record its commit log offset (None: there is no message),
+        and return whether its stored offset exceeds its position; False without a message."""
         (pulled,) = self._pulled(last)
         self._last_commit_log_offset = first_commit_log_offset(pulled.body)
         offset = first_queue_offset(pulled.body)
@@ -317,14 +317,14 @@ class _RangeReader:
             ) from error
 
     def _report_missing(self, expected: range_decoding.ExpectedOffsets, found: Sequence[pa.RecordBatch]) -> None:
-        """Report expected offsets that are neither rows in ``found`` nor lost. Do nothing with a filter."""
+        """Without a filter, report ``expected`` offsets neither in ``found`` nor lost, see ``_check_missing``."""
         if not self._is_filtered:
             for begin, end in expected.missing(found):
                 self._check_missing(QueueRange(self._range.queue, begin, end))
 
     def _check_missing(self, missing: QueueRange) -> None:
-        """Report missing offsets as vacant (no message ever had them) or as omitted by the broker, after unfiltered
-        pulls of single offsets: of the last one, which may show that all are vacant; else of each one."""
+        """Report missing offsets as vacant (``_add_vacant``) or as omitted by the broker (``_report``), after
+        unfiltered pulls of single offsets: of the last one, which may show that all are vacant; else of each one."""
         begin_offset, end_offset = missing.begin_offset, missing.end_offset
         last = self._vacant_from(end_offset - 1)
         if last is not None and last <= begin_offset:
@@ -396,5 +396,5 @@ def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
 
 
 def cause_of(lost: PulledRange) -> str:
-    """Return the cause of a loss."""
+    """Return the cause of a loss: TAIL_LOST if it ``is_presumed_lost``, else RETENTION."""
     return TAIL_LOST if lost.is_presumed_lost else RETENTION

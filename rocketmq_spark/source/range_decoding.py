@@ -111,10 +111,11 @@ def drop_duplicates(batch: pa.RecordBatch) -> pa.RecordBatch:
 def placed_rows(
     batch: pa.RecordBatch, begin_offset: int, end_offset: int, place_limit_at: Callable[[int], int | None]
 ) -> pa.RecordBatch:
-    """Return each row with a queue offset below ``end_offset`` once, by ascending offset; ``batch`` itself if these are
-    its rows. ``batch`` has all rows of filtered responses to pulls of ``[begin_offset, end_offset)``, also of messages
-    behind. ``place_limit_at``: commit log offset of the message that the queue has at an offset, plus 1 if its stored
-    offset is larger; None if unknown.
+    """Return each row with a queue offset below ``end_offset`` once, by ascending offset; a slice of ``batch``, not a
+    copy, if its rows are unique and in order. ``batch`` has all rows of filtered responses to pulls of
+    ``[begin_offset, end_offset)``, also of messages behind. ``place_limit_at``: commit log offset of the message that
+    the queue has at an offset, plus 1 if its stored offset is larger; None if unknown. It is called for
+    ``end_offset - 1``, if there are rows of messages behind.
 
     Raises ShiftedOffsetsError if stored queue offsets do not ascend in the order of the commit log, which is the
     queue's, or if a message precedes ``end_offset`` and is stored for a later one. Inner batches may reach beyond it.
@@ -189,7 +190,8 @@ class RangeDecoder:
 
     @property
     def max_displacement(self) -> int:
-        """See ``ColumnDecoder``."""
+        """Return how many messages the broker stores in the queue and does not deliver, as far as decoded ranges show:
+        the maximum so far, also of earlier batches; 0 without any. See ``ColumnDecoder``."""
         return self._decoder.max_displacement
 
     def add(self, pulled: PulledRange) -> bool:
@@ -202,8 +204,8 @@ class RangeDecoder:
         return max(self._collected_bytes, self._decoded_bytes) >= BATCH_BYTES
 
     def finish(self) -> Iterator[DecodedRanges]:
-        """Yield all rows of the added ranges; nothing if none were added. One part has the ranges in the builder, one
-        all others, decoded while its ``batches`` are iterated, which may raise
+        """Yield all rows of the added ranges; nothing if none were added. One part has the ranges in the builder, the
+        next one all later ranges, decoded while its ``batches`` are iterated, which may raise
         RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]. Both may raise ShiftedOffsetsError. A generator: its first step
         decodes into the builder and resets the decoder, so that the next ``add`` starts another batch."""
         if self._collected:
@@ -239,12 +241,13 @@ class RangeDecoder:
         self._collected, self._collected_bytes = [], 0
 
     def _decoded_to(self, end_offset: int) -> int:
-        """Return the end of the stored offsets to decode, of ranges that end at ``end_offset``. Stored offsets of
-        filtered responses may be larger than positions."""
+        """Return the exclusive end of the stored offsets to decode, of ranges that end at ``end_offset``: that offset,
+        or MAX_OFFSET for filtered responses, whose stored offsets may be larger than positions."""
         return end_offset if self._place_limit_at is None else MAX_OFFSET
 
     def _each_once(self, batch: pa.RecordBatch, begin_offset: int, end_offset: int) -> pa.RecordBatch:
-        """Return each row of ``[begin_offset, end_offset)`` once, in order. Raises ShiftedOffsetsError."""
+        """Return each row once, by ascending offset; for filtered responses only those below ``end_offset``, see
+        ``placed_rows``, which raises ShiftedOffsetsError."""
         if self._place_limit_at is None:
             return drop_duplicates(batch)
         return placed_rows(batch, begin_offset, end_offset, self._place_limit_at)

@@ -26,7 +26,8 @@ class TaskRecord:
         self._read[queue] = before_offsets + offsets, before_bytes + size_bytes
 
     def forget_losses(self, reread: QueueRange) -> None:
-        """Remove the losses in ``reread``, which is read again: each then ends where ``reread`` begins, at most."""
+        """Remove what was lost of the queue from the begin of ``reread`` on, also beyond its end, because it is read
+        again. A loss that begins before ``reread`` ends there."""
         kept: list[LostRange] = []
         for one in self.lost:
             is_apart = one.queue != reread.queue or one.end_offset <= reread.begin_offset

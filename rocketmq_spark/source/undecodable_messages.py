@@ -126,8 +126,8 @@ ClientOf: TypeAlias = Callable[[ReadOptions], ClusterClient]
 
 
 class UndecodablePopMessages:
-    """Handling of undecodable messages of one task with message-based load balancing, by ``badMessages``. Not
-    thread-safe."""
+    """Handling of undecodable messages of one task with message-based load balancing, by ``badMessages``.
+    ``client_of``: called once, for the first dead letter. Not thread-safe."""
 
     def __init__(self, options: ReadOptions, client_of: ClientOf) -> None:
         self._options = options
@@ -171,6 +171,7 @@ class UndecodablePopMessages:
         return _without(batch, undecodable) if is_dead_letter_mode and undecodable else batch
 
     def _send(self, undecodable: UndecodableMessage, queue: MessageQueue) -> None:
+        """Send a dead letter, wait until it is stored, and log a warning; see ``DeadLetterSender.send``."""
         self._sender.send(undecodable, queue)
         _warn_of(queue, undecodable.message.queue_offset, SENT, undecodable.problem)
 
