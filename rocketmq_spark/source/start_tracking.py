@@ -27,8 +27,8 @@ SIZED_BY_QUEUES: Final = frozenset({"maxOffsets", "lagByQueue", "outages"})
 
 
 def with_progress(end: Offset, report: Mapping[str, Any]) -> Offset:
-    """Return a copy of ``end`` with the fields of ``report``, which is as from ``reportLatestOffset`` on Spark 4.2, but
-    without those with an entry per queue (``SIZED_BY_QUEUES``)."""
+    """Return a copy of ``end`` with the fields of ``report`` under the key PROGRESS. ``report`` is as from
+    ``reportLatestOffset`` on Spark 4.2; fields with an entry per queue (``SIZED_BY_QUEUES``) are left out."""
     return {**end, PROGRESS: {name: value for name, value in report.items() if name not in SIZED_BY_QUEUES}}
 
 
@@ -38,7 +38,7 @@ def is_source_offset(value: Any) -> bool:
 
 
 def without_progress(value: Any) -> Any:
-    """Return an offset of any Spark version without the progress fields."""
+    """Return a copy of an offset of any Spark version without the progress fields; a value that is no dict as it is."""
     return {name: part for name, part in value.items() if name != PROGRESS} if isinstance(value, dict) else value
 
 
@@ -102,7 +102,7 @@ class StartTracker:
         return self.state is not StartState.PROPOSED_AGAIN
 
     def record_returned(self, end: Offset) -> None:
-        """Record that ``latestOffset()`` returned ``end``."""
+        """Record that ``latestOffset()`` returned ``end``: it is ``start`` from now on."""
         self.start = end
 
     def record_initial(self) -> None:

@@ -61,6 +61,8 @@ class StartTrackingReader(DataSourceStreamReader):
         return type(self), (self._reader,)
 
     def initialOffset(self) -> dict[str, Any]:
+        """Return the reader's initial offset. Raises OptionError[UNSUPPORTED_SPARK_SETTING] if Spark does not make this
+        call here (``TRANSITIONS``)."""
         self._tracker.record_initial()
         return self._reader.initialOffset()
 
