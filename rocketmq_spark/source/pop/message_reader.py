@@ -73,7 +73,7 @@ def _decode_splitting(
 ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
     """Decode all messages of ``bodies`` together and yield one batch, with its undecodable messages. If the batch would
     be too large, decode each half of the messages by itself in the same way; a single message that is an inner batch is
-    split by ``_decode_inner_batch``."""
+    split by ``_decode_inner_batch``, which raises BatchTooLargeError if one of its messages is too large."""
     with suppress(BatchTooLargeError):
         yield decoder.decode_with_undecodable(bodies, 0, MAX_OFFSET)
         return

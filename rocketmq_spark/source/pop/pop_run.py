@@ -45,8 +45,10 @@ IDLE_WAIT_S: Final = 0.2
 class PopRun(Run):
     """Run of a query with message-based load balancing: starts and completes batches for ``RocketMQPopReader``.
 
-    ``is_available_now``: read existing messages, then end. ``control_before``: see ``SourceRun``. Not thread-safe:
-    Spark's source runner is one thread, and the receiver has its own.
+    Construction installs signal handlers and creates the control folder and the spool's folder, but starts no thread;
+    it raises OptionError[SPOOL_DIR_UNUSABLE]. ``is_available_now``: read existing messages, then end.
+    ``control_before``: see ``SourceRun``. Not thread-safe: Spark's source runner is one thread, and the receiver has
+    its own.
     """
 
     def __init__(self, options: ReadOptions, control_before: Control | None = None, *, is_available_now: bool) -> None:
@@ -78,11 +80,11 @@ class PopRun(Run):
         """Acknowledge the batch that ends at ``start``, start the next one, store it in the spool if there is one, and
         return its end; ``max_messages`` None: MAX_PREFETCHED (10,000).
 
-        Without messages, wait until all brokers have responded and return ``start``; with ``is_available_now``, wait
-        until the brokers are empty. On a stop request, start no batch: stop receiving once completed messages are
-        acknowledged, and return ``start``. After a signal has ended the run, return ``start`` after a short pause.
-        Raises what ``Receiver`` does, and LocalProtocolError[BATCH_SKIPPED] if ``start`` is not the end of the last
-        batch.
+        Without messages, wait until all brokers have responded, and with ``control_before`` for what they redeliver,
+        and return ``start``; with ``is_available_now``, wait until the brokers are empty. On a stop request, start no
+        batch: stop receiving once completed messages are acknowledged, and return ``start``. After a signal has ended
+        the run, return ``start`` after a short pause. Raises what ``Receiver`` does, and
+        LocalProtocolError[BATCH_SKIPPED] if ``start`` is not the end of the last batch.
         """
         self._pause_if_ended()
         return self._call_unless_ended(lambda: self._plan(start, max_messages or MAX_PREFETCHED), start)
@@ -231,8 +233,8 @@ class EarlierBatch:
     def release_abandoned(self) -> None:
         """In the first call, delete from the spool the batches of starts that ended before Spark had logged any of
         their batches, log that, and start to release their messages, without waiting. Messages that cannot be released
-        are redelivered when they expire. Later calls do nothing. Raises OptionError[SPOOL_DIR_UNUSABLE] if a batch
-        cannot be deleted."""
+        are redelivered when they expire. Do nothing in later calls, and without a spool. Raises
+        OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be deleted."""
         if self._spool is not None and not self._has_released:
             self._has_released = True
             abandoned = self._spool.recover_abandoned()
