@@ -33,14 +33,15 @@ class RangeEnd(NamedTuple):
     requires_match: bool = False
 
     def check_listed(self, queues: Collection[MessageQueue]) -> None:
-        """Raise OptionError[LISTED_QUEUES_MISMATCH] unless the positions list exactly ``queues``."""
+        """Raise OptionError[LISTED_QUEUES_MISMATCH] unless each of ``queues`` has a position, which may be that of its
+        topic or of all queues, and all listed queues, and queues of all listed topics, are in ``queues``."""
         missing, unknown = self.positions.unlisted(queues), self.positions.unknown(queues)
         if missing or unknown:
             raise OptionError(
                 "LISTED_QUEUES_MISMATCH",
                 option=self.option,
-                missing=_join(map(str, missing)),
-                unknown=_join(unknown),
+                missing=_join_or_none(map(str, missing)),
+                unknown=_join_or_none(unknown),
             )
 
     def timestamps_ms(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
@@ -61,8 +62,9 @@ class RangeEnd(NamedTuple):
     ) -> dict[MessageQueue, int]:
         """Return the offset of each queue of ``bounds``. Times: the offset in ``found``, the results of the search for
         ``timestamps_ms``, limited to the bounds: a message that was stored after ``bounds`` were requested is beyond
-        the end. Else the listed position, or the group's offset in ``committed`` (of ``group_queues``), or without one
-        its fallback. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND | TIMESTAMP_NOT_MATCHED]."""
+        the end. Else the listed offset, the min or max offset for EARLIEST or LATEST, or the group's offset in
+        ``committed`` (of ``group_queues``), or without one its fallback. Raises
+        OptionError[COMMITTED_OFFSETS_NOT_FOUND | TIMESTAMP_NOT_MATCHED]."""
         if self.is_time:
             offsets = {queue: one.clamp(found[queue]) for queue, one in bounds.items()}
             self._check_matched([queue for queue, offset in offsets.items() if offset == bounds[queue].max_offset])
@@ -85,7 +87,7 @@ class RangeEnd(NamedTuple):
                 "TIMESTAMP_NOT_MATCHED",
                 count=len(without),
                 option=self.option,
-                queues=_join(f"{queue}: {times[queue]}" for queue in without),
+                queues=_join_or_none(f"{queue}: {times[queue]}" for queue in without),
             )
 
     def _check_committed(self, without: Collection[MessageQueue]) -> None:
@@ -97,7 +99,7 @@ class RangeEnd(NamedTuple):
                 group=self.group,
                 count=len(without),
                 option=self.option,
-                queues=_join(map(str, without)),
+                queues=_join_or_none(map(str, without)),
             )
 
 
@@ -150,7 +152,7 @@ def batch_ranges(
         raise OptionError(
             "END_BEFORE_START",
             count=len(reversed_ranges),
-            ranges=_join(reversed_ranges),
+            ranges=_join_or_none(reversed_ranges),
             start_option=start_end.option,
             end_option=end_end.option,
         )
@@ -178,8 +180,10 @@ def _check_bounds(
         if offsets[queue] > held.max_offset or (fail_on_data_loss and offsets[queue] < held.min_offset)
     ]
     if unavailable:
-        raise OptionError("OFFSETS_OUT_OF_RANGE", count=len(unavailable), option=end.option, offsets=_join(unavailable))
+        count, text = len(unavailable), _join_or_none(unavailable)
+        raise OptionError("OFFSETS_OUT_OF_RANGE", count=count, option=end.option, offsets=text)
 
 
-def _join(parts: Iterable[str]) -> str:
+def _join_or_none(parts: Iterable[str]) -> str:
+    """Return ``parts``, separated by commas; "none" if there are none."""
     return ", ".join(parts) or NONE

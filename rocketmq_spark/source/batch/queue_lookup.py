@@ -114,8 +114,9 @@ class QueueLookup:
         return {queue: found[queue] for queue in queues}
 
     def _check_filter(self, queue: MessageQueue) -> None:
-        """Have the queue's broker compile a SQL92 filter. Log a warning for a filter on batch consume queues, if the
-        broker reports their type. Raises the errors of ``Broker.submit_filter_check``."""
+        """Have the queue's broker compile a SQL92 filter, and wait. Log a warning for any filter on batch consume
+        queues, if the broker reports their type. Do nothing without a filter. Raises the errors of
+        ``Broker.submit_filter_check``."""
         group, message_filter = self._options.consumer_group, self._options.message_filter
         if message_filter.is_sql:
             self._call(queue, lambda broker: broker.submit_filter_check(group, queue.topic, message_filter).result())

@@ -33,7 +33,7 @@ class BatchPlan:
     masters: Mapping[str, BrokerAddress]
 
     def to_json(self) -> str:
-        """Return the plan as text."""
+        """Return the plan as JSON text, which ``from_json`` reads."""
         ranges = [
             (one.queue.topic, one.queue.broker_name, one.queue.queue_id, one.begin_offset, one.end_offset)
             for one in self.ranges
@@ -77,7 +77,7 @@ class StoredPlan:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, LookupError) as error:
-            _warn(error)
+            _warn_of_unusable_file(error)
             return None
 
     def keep(self, plan: BatchPlan) -> BatchPlan:
@@ -92,7 +92,7 @@ class StoredPlan:
             with suppress(FileExistsError):
                 os.link(unfinished, self._file)
         except OSError as error:
-            _warn(error)
+            _warn_of_unusable_file(error)
             return plan
         finally:
             with suppress(OSError):
@@ -100,5 +100,5 @@ class StoredPlan:
         return self.read() or plan
 
 
-def _warn(error: Exception) -> None:
+def _warn_of_unusable_file(error: Exception) -> None:
     log.warning("PLAN_NOT_STORED: Later actions on this DataFrame may read to later ends: %s", error)
