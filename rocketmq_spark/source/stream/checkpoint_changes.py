@@ -62,6 +62,8 @@ def planned_with(options: ReadOptions, checkpoint_id: str) -> PlannedWith:
 
 
 def _shown_topics(subscribe: str, pattern: str | None) -> str:
+    """Return the topics of a subscription for a message: ``subscribe``, or, if there is one, the pattern as
+    ``subscribePattern=pattern``."""
     return subscribe if pattern is None else f"subscribePattern={pattern}"
 
 
@@ -85,6 +87,7 @@ def _unassigned_queues(offset: SourceOffset, _before: object, options: ReadOptio
 
 
 def _named(queues: Iterable[MessageQueue]) -> str:
+    """Return the queues as text, separated by commas, in queue order."""
     return ",".join(map(str, sorted(queues, key=MessageQueue.sort_key)))
 
 
@@ -112,23 +115,23 @@ def _removed_retry_topic(offset: SourceOffset, before: PlannedWith | None, optio
     return _differing(before.retry_topic, "false")
 
 
-def _group(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+def _changed_group(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
     return None if before is None else _differing(before.consumer_group, options.consumer_group)
 
 
-def _filter(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+def _changed_filter(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
     return None if before is None else _differing(before.sub_expression, str(options.message_filter))
 
 
 def _to_clustering(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
-    return None if options.message_model == BROADCASTING else _model(before, options)
+    return None if options.message_model == BROADCASTING else _changed_model(before, options)
 
 
 def _to_broadcasting(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
-    return _model(before, options) if options.message_model == BROADCASTING else None
+    return _changed_model(before, options) if options.message_model == BROADCASTING else None
 
 
-def _model(before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+def _changed_model(before: PlannedWith | None, options: ReadOptions) -> Difference | None:
     return None if before is None else _differing(before.message_model, options.message_model)
 
 
@@ -143,7 +146,7 @@ CHANGES: Final = (
         Outcome.ERROR,
         "A query resumes from the larger of checkpoint and group offset: it would skip messages that only the new "
         "group has read, and the new group would skip those that only this query has read.",
-        _group,
+        _changed_group,
     ),
     Change(
         "`BROADCASTING`, then `CLUSTERING`",
@@ -165,7 +168,7 @@ CHANGES: Final = (
         Outcome.WARNING,
         "No loss of later messages that match the new filter. Messages that the old filter skipped are not re-read. A "
         "replayed batch is read with the new filter, so its rows may differ from those of the first attempt.",
-        _filter,
+        _changed_filter,
     ),
     Change(
         "a topic removed",

@@ -33,7 +33,7 @@ def without_lagging(snapshot: MetadataSnapshot, start: SourceOffset) -> Metadata
     lagging = {
         queue
         for queue in queues_at_slaves(snapshot.bounds, snapshot)
-        if queue not in start.queues or not _reaches(snapshot, queue, start.queues[queue].end_offset)
+        if queue not in start.queues or not _bounds_include(snapshot, queue, start.queues[queue].end_offset)
     }
     return replace(snapshot, bounds={queue: held for queue, held in snapshot.bounds.items() if queue not in lagging})
 
@@ -45,9 +45,10 @@ def without_older(
     ``start``. Omit queues at a slave whose bounds do not include that offset: other members have read further."""
     at_slaves = queues_at_slaves(stored.keys(), snapshot)
     raised = {queue: max(stored[queue] or 0, start.queues[queue].end_offset) for queue in at_slaves}
-    lagging = {queue for queue, offset in raised.items() if not _reaches(snapshot, queue, offset)}
+    lagging = {queue for queue, offset in raised.items() if not _bounds_include(snapshot, queue, offset)}
     return {queue: raised.get(queue, at) for queue, at in stored.items() if queue not in lagging}
 
 
-def _reaches(snapshot: MetadataSnapshot, queue: MessageQueue, offset: int) -> bool:
+def _bounds_include(snapshot: MetadataSnapshot, queue: MessageQueue, offset: int) -> bool:
+    """Return whether ``offset`` is in the queue's bounds, or its max offset."""
     return snapshot.bounds[queue].min_offset <= offset <= snapshot.bounds[queue].max_offset
