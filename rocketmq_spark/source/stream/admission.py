@@ -100,6 +100,7 @@ class Admission:
         )
 
     def _bytes_of(self, unplanned: Mapping[MessageQueue, int]) -> int:
+        """Return the estimated bytes of the messages at these numbers of offsets."""
         return sum(offsets * self._sizes.of(queue) for queue, offsets in unplanned.items())
 
     def record_sizes(self, sizes: Iterable[ReadSize]) -> None:

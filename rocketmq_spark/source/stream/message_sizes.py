@@ -73,6 +73,7 @@ class MessageSizes:
 
 
 def _mean(read: Collection[tuple[float, float]]) -> int:
+    """Return the bytes per offset of pairs (bytes, offsets), at least one pair: rounded up, at least 1."""
     return max(1, ceil(sum(size_bytes for size_bytes, _ in read) / sum(offsets for _, offsets in read)))
 
 

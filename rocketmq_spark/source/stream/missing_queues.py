@@ -38,17 +38,19 @@ class MissingQueues:
 
     @property
     def awaited(self) -> frozenset[MessageQueue]:
-        """Return unavailable queues that the query waits for: without them its input is incomplete."""
+        """Return unavailable queues that the query waits for, as without them its input is incomplete; none with
+        ``missingQueues`` ``drop``."""
         return frozenset() if self._is_dropping else frozenset(self._since_ms)
 
     @property
     def dropped(self) -> frozenset[MessageQueue]:
-        """Return unavailable queues without which the query continues, until they are available again."""
+        """Return unavailable queues without which the query continues, until they are available again: all with
+        ``missingQueues`` ``drop``, else none."""
         return frozenset(self._since_ms) if self._is_dropping else frozenset()
 
     @property
     def has_unavailable(self) -> bool:
-        """Return whether there are queues whose lag is unknown."""
+        """Return whether any queue is unavailable, awaited or dropped, so that its lag is unknown."""
         return bool(self._since_ms)
 
     def is_due(self, now_ms: int) -> bool:

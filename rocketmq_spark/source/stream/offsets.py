@@ -52,7 +52,7 @@ class QueueProgress(NamedTuple):
     last_store_timestamp_ms: int = 0
 
     def idle(self) -> QueueProgress:
-        """Return a progress at the same end offset, without a range to read."""
+        """Return a progress at the same end offset and store time, without a range to read; itself if it has none."""
         if self.begin_offset == self.end_offset:
             return self
         return QueueProgress(self.end_offset, self.end_offset, self.last_store_timestamp_ms)
@@ -74,7 +74,8 @@ class PlannedWith(NamedTuple):
 
     @property
     def version(self) -> int:
-        """Return the version of an offset with these options."""
+        """Return the version of an offset with these options: 5 with ``topic_pattern``, else 2 without ``subscribe``, 3
+        without ``checkpoint_id``, or 4."""
         if self.topic_pattern is not None:
             return WITH_PATTERN
         if self.subscribe is None:
@@ -128,8 +129,8 @@ class SourceOffset:
         return SourceOffset(idle | dict(planned))
 
     def after_waiting(self) -> SourceOffset:
-        """Return the next offset of a query that reads nothing now: no ranges, and ``waited`` one larger. It differs
-        from this one, so Spark runs a batch without rows."""
+        """Return the next offset of a query that reads nothing now: no ranges, no ``planned_with``, and ``waited`` one
+        larger. It differs from this one, so Spark runs a batch without rows."""
         return replace(self.advanced({}), waited=self.waited + 1)
 
     def to_json(self) -> dict[str, Any]:
@@ -145,13 +146,13 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, value: object) -> SourceOffset:
-        """Parse a value of ``to_json``. Raises OptionError[INCOMPATIBLE_CHECKPOINT] for any other value: unsupported
-        versions, and other spellings, which are other offsets to Spark; OptionError[CHECKPOINT_OPTION_CHANGED] for a
-        value of ``PopOffset``."""
+        """Parse a value of ``to_json``; ignore progress fields. Raises OptionError[INCOMPATIBLE_CHECKPOINT] for any
+        other value: unsupported versions, and other spellings, which are other offsets to Spark;
+        OptionError[CHECKPOINT_OPTION_CHANGED] for a value of ``PopOffset``."""
         value = without_progress(value)
         try:
             offset = cls(dict(_queues(value)), _planned_with(value), _waited(value))
-            if _text(offset.to_json()) != _text(value):
+            if _canonical_json(offset.to_json()) != _canonical_json(value):
                 raise ValueError("another spelling")
             return offset
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
@@ -172,8 +173,8 @@ class OffsetReader:
         self._value: object = self._offset.to_json()
 
     def read(self, value: object) -> SourceOffset:
-        """Parse ``value``, see ``SourceOffset.from_json``, whose errors are raised; return the same object for an equal
-        value."""
+        """Parse ``value``, see ``SourceOffset.from_json``, whose errors are raised. For a value equal to the last one
+        read or written, return the same object."""
         if value != self._value:
             self._offset = SourceOffset.from_json(value)
             self._value = value
@@ -186,7 +187,7 @@ class OffsetReader:
         return value
 
 
-def _text(value: object) -> str:
+def _canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
@@ -231,7 +232,8 @@ def _planned_with(value: Any) -> PlannedWith | None:
 
 
 def _progress(numbers: Any) -> QueueProgress:
-    """Return one queue's progress from its three integers. Raises TypeError or ValueError for any other value."""
+    """Return one queue's progress from a list of three integers, ``[begin, end, last store time]``, with 0 <= begin <=
+    end. Raises TypeError or ValueError for any other value."""
     if not all(type(number) is int for number in numbers):
         raise TypeError(f"not integers: {numbers}")
     begin_offset, end_offset, last_store_timestamp_ms = numbers

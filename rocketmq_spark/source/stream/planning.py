@@ -215,7 +215,7 @@ def positions_below(
 
 
 def lost_ranges(positions: Iterable[Position]) -> list[LostRange]:
-    """Return the losses before ``positions``."""
+    """Return the losses of the ``positions`` that have one, in order."""
     return [position.lost for position in positions if position.lost is not None]
 
 

@@ -101,8 +101,8 @@ def _stale_commits(
 def _without_read_queues(
     stored: Mapping[MessageQueue, int | None], start: SourceOffset
 ) -> dict[MessageQueue, int | None]:
-    """Return ``stored``, with None for each queue in the checkpoint. No other query writes the offsets
-    (``has_own_offsets``), and the checkpoint precedes them, even if the stored offset is larger."""
+    """Return ``stored``, with None for each queue in the checkpoint: with ``has_own_offsets`` no other query writes the
+    offsets, and the checkpoint's count, even if the stored ones are larger."""
     return {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
 
 

@@ -28,9 +28,9 @@ class WaitingTimes:
         self._samples = {queue: self._of_queue(queue, at, bounds.get(queue)) for queue, at in positions.items()}
 
     def _of_queue(self, queue: MessageQueue, position: int, bounds: QueueBounds | None) -> list[tuple[int, int]]:
-        """Return the samples of ``queue``, with one of ``bounds`` added if there are any: (max offset, store time in ms
-        of the last message), both ascending, only those above ``position``; every second one if there are more than
-        ``MAX_SAMPLES``."""
+        """Return the samples of ``queue`` above ``position``, by ascending max offset: (max offset, store time in ms of
+        the last message). One of ``bounds``, if there are any, replaces those whose max offset is not smaller. If there
+        are more than ``MAX_SAMPLES``, return every second one."""
         samples = self._samples.get(queue, [])
         if bounds is not None:
             samples = [entry for entry in samples if entry[0] < bounds.max_offset]
@@ -69,7 +69,7 @@ class Backlog:
 
     @property
     def lag(self) -> dict[MessageQueue, int]:
-        """Return the number of unplanned offsets by queue."""
+        """Return the number of unplanned offsets, at least 0, of each queue with a position."""
         return {queue: max(0, self._max_offsets[queue] - at) for queue, at in self._positions.items()}
 
     def waiting_ms(self, now_ms: int) -> dict[MessageQueue, int]:
@@ -78,7 +78,7 @@ class Backlog:
 
     @property
     def max_offsets(self) -> dict[MessageQueue, int]:
-        """Return the brokers' max offsets by queue."""
+        """Return the last known max offset of each queue with a position."""
         return {queue: self._max_offsets[queue] for queue in self._positions}
 
 

@@ -62,6 +62,7 @@ class VerifiedQueues:
                 self._emptied.add(queue)
 
     def _is_notified_of_deletions(self, queue: MessageQueue, snapshot: MetadataSnapshot) -> bool:
+        """Return whether a deletion of the topic also deletes the group's offset that this query uses."""
         return queue.broker_name in snapshot.brokers_deleting_offsets and not self._has_own_offsets
 
     def mark_verified(self, queues: Iterable[MessageQueue], snapshot: MetadataSnapshot) -> None:
