@@ -30,7 +30,7 @@ def tasks_of(
     Parameters
     ----------
     ranges : non-empty ranges, at most one per queue
-    min_partitions : minimum number of tasks, if there are at least that many offsets
+    min_partitions : minimum number of tasks, if there are at least that many offsets, and up to ``MAX_TASKS``
     max_records : maximum number of offsets per task, as far as ``MAX_TASKS`` allows it
 
     Returns

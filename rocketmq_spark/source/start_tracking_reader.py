@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class LimitedReader(Protocol):
-    """Stream reader with the calls of Spark 4.2."""
+    """Stream reader with the calls of Spark 4.2, and ``resume`` and ``mark_idle`` of ``Resumable``."""
 
     def getDefaultReadLimit(self) -> ReadLimit: ...
 
