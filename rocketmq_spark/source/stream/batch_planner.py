@@ -68,7 +68,8 @@ and compares the offset."""
 
 
 def idle_wait_ms(queue_count: int) -> int:
-    """Return how long an idle call waits for a change, with ``queue_count`` queues in the offset."""
+    """Return how long an idle call waits for a change: IDLE_WAIT_MS, or, if that is longer, 1 ms per
+    IDLE_WAIT_QUEUES_PER_MS queues of the offset."""
     return max(IDLE_WAIT_MS, queue_count // IDLE_WAIT_QUEUES_PER_MS)
 
 
@@ -115,8 +116,7 @@ class BatchPlanner:
         self._must_refresh = True
         self._has_complete_snapshot = False
         self._completed: SourceOffset | None = None
-        self._reported: set[MessageQueue] = set()
-        """Queues whose completed offset was reported to the membership."""
+        self._completion_reported: set[MessageQueue] = set()
         self._is_unconfirmed = False
         self._targets: AvailableNowTargets | None = None
         self.completed_after_rebalance = 0  # counter of the membership, as of the last completion
@@ -128,11 +128,11 @@ class BatchPlanner:
 
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
         """Commit ``start``, whose messages are in the sink, wait for work, plan, and return the next micro-batch's end.
-        Return ``start`` itself if there is nothing to read, once all brokers have responded and the start positions of
-        an empty ``start`` are confirmed, or once the queues are released for a graceful stop. An ``availableNow`` run
-        that waits for other members returns the end of a batch without rows every 2 s. ``limit``: offsets; None: no
-        limit and no minimum. Raises DataLossError (``failOnDataLoss``), what ``Membership.refresh_metadata`` does, and
-        RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL]."""
+        If there is nothing to read, return ``start`` itself, or ``TopicStarts.idle_offset``, once all brokers have
+        responded and start positions of an empty ``start`` are confirmed; also after queues are released for a graceful
+        stop. While ``availableNow`` awaits other members, return a batch without rows every 2 s. ``limit``: offsets;
+        None: no limit and no minimum. Raises DataLossError (``failOnDataLoss``), what ``Membership.refresh_metadata``
+        does, and RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL]."""
         self._mark_completed(start)
         wait_ms = idle_wait_ms(len(start.queues))
         began_ms = self._clock()
@@ -155,19 +155,19 @@ class BatchPlanner:
 
     def _mark_completed(self, start: SourceOffset) -> None:
         """Mark each queue's offset in ``start`` as completed, at every call until one finds it owned; commit these and
-        unconfirmed ones, wait, and add what tasks have reported. Do nothing once no queue or offset is left."""
+        unconfirmed ones, wait, and add what tasks have reported. Do nothing once all are found and confirmed."""
         if start is not self._completed:
-            self._completed, self._reported = start, set()
-        if len(self._reported) == len(start.queues) and not self._is_unconfirmed:
+            self._completed, self._completion_reported = start, set()
+        if len(self._completion_reported) == len(start.queues) and not self._is_unconfirmed:
             return
         with self._member.group_lock() as membership:
-            unreported = start.queues.keys() - self._reported
+            unreported = start.queues.keys() - self._completion_reported
             completed = {queue: start.queues[queue] for queue in unreported}
             membership.mark_completed(
                 {queue: progress.end_offset for queue, progress in completed.items()},
                 {queue: progress.last_store_timestamp_ms for queue, progress in completed.items()},
             )
-            self._reported |= unreported & {held.queue for held in membership.process_queues}
+            self._completion_reported |= unreported & {held.queue for held in membership.process_queues}
             self._is_unconfirmed = bool(membership.offsets.unconfirmed)
             self.completed_after_rebalance = membership.completed_after_rebalance
             self.losses.add_reported(membership.task_reports.take_losses())
@@ -232,7 +232,7 @@ class BatchPlanner:
     def recover(self, end: SourceOffset, required: Sequence[QueueRange]) -> tuple[LostRange, ...]:
         """Prepare the replay of the batch that ends at ``end``; call this once, before any plan. Consume the operators'
         reset mark of each of its queues by a pull, which only its tasks would do else, and record the resets. Return
-        the deleted offsets of the ranges ``required``, logged on behalf of all tasks, or raise DataLossError."""
+        the deleted offsets of ``required``, logged and counted for all tasks, or raise DataLossError."""
         with self._member.group_lock() as membership:
             membership.resets.consume_marks([one.queue for one in end.ranges()])
             self.masters = membership.masters
@@ -276,16 +276,16 @@ class BatchPlanner:
         return start.advanced(idle_progress(self._positions, start, snapshot.bounds) | planned)
 
     def _stop_watching(self, start: SourceOffset, snapshot: MetadataSnapshot, queues: Collection[MessageQueue]) -> None:
-        """Stop polling ``queues``, whose positions no broker has confirmed. Without any, or awaited queues, set
-        ``_has_complete_snapshot`` if ``snapshot`` is complete, or lacks all read queues as unavailable."""
+        """Stop polling ``queues``, whose positions no broker has confirmed. If there are none, and no queue is awaited,
+        set ``_has_complete_snapshot`` if ``snapshot`` is complete, or lacks all read queues as unavailable."""
         self._positions = {queue: at for queue, at in self._positions.items() if queue not in queues}
         read = set(filter(self._options.reads, start.queues))
         is_full = snapshot.is_complete or (bool(read) and read <= snapshot.unavailable.keys())
         self._has_complete_snapshot |= is_full and not queues and not self._missing.awaited
 
     def _to_plan(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> list[MessageQueue]:
-        """Return queues with bounds to resolve: owned ones of ``start`` or a started topic that grew or are to be
-        checked; then ``OffsetCommitter.suspect`` ones that are being released. [] until ``groupOffsets`` is applied."""
+        """Return queues with bounds to resolve, sorted: owned ones of ``start`` or a started topic that grew or are to
+        be checked; then RELEASING ones that are ``OffsetCommitter.suspect``. [] until ``groupOffsets`` is applied."""
         if self._starts.must_reset_group(start):
             return []
         return [
@@ -353,8 +353,8 @@ class BatchPlanner:
         return QueueFacts(bounds, {queue: stored[queue] for queue in other}, other, suspect, emptied)
 
     def _commit(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
-        """Log the losses, or raise DataLossError (``failOnDataLoss``); discard, lower and raise committed offsets, in
-        this order, and wait. Return the queues that the store has confirmed; none at a slave is raised."""
+        """Log emptied, lost and passed-over offsets, or raise DataLossError (``failOnDataLoss``); discard, lower and
+        raise committed offsets, in this order; wait. Return queues that the store has confirmed, none at a slave."""
         for queue in resolution.emptied:
             warn_of_emptied(queue)
         self._report(resolution.lost)
@@ -367,6 +367,7 @@ class BatchPlanner:
         return membership.offsets.raise_to(required, check)
 
     def _report(self, lost: Collection[LostRange]) -> None:
+        """Log and count losses; with ``failOnDataLoss`` raise DataLossError instead. Do nothing without any."""
         report_losses(lost, is_failure=self._options.fail_on_data_loss)
         self.losses.add(lost)
 

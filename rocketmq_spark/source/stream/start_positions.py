@@ -161,8 +161,8 @@ def _by_policy(
 
 
 def _listed(position: int, held: QueueBounds) -> int:
-    """Return the offset of a listed position. A position at the group's committed offset counts as its fallback,
-    because the group has no offset of the queue."""
+    """Return the offset of a listed position: for EARLIEST and LATEST the min and max offset, else the position itself.
+    One at the group's committed offset counts as its fallback, because the group has no offset of the queue."""
     position = FALLBACKS.get(position) or position
     return {EARLIEST: held.min_offset, LATEST: held.max_offset}.get(position, position)
 
@@ -263,7 +263,7 @@ class TopicStarts:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether all topics of the last snapshot have started."""
+        """Return whether all topics of the last snapshot have started; False before the first one."""
         return self._subscribed is not None and self._subscribed <= self.topics
 
     def idle_offset(self, start: SourceOffset) -> SourceOffset:
@@ -274,8 +274,8 @@ class TopicStarts:
 
     def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
         """Start all topics that have not started: commit start positions of unread ones, reset the group's offsets if
-        required, and wait. None starts while ``snapshot`` is incomplete, a group to reset has other members, or an
-        offset, search or confirmation is missing: call it again. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND |
+        required, wait, and log it. None starts while ``snapshot`` is incomplete, a group to reset has other members, or
+        an offset, search or confirmation is missing: call it again. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND |
         ASSIGNED_QUEUES_NOT_FOUND], and the errors of ``first_positions``."""
         self._subscribed = snapshot.topics
         must_reset_group = self.must_reset_group(start)

@@ -131,7 +131,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return the fields that the query progress shows as ``latestOffset``, see ``ProgressReporter.report``. Send no
-        request. None before the run is created, and after its end."""
+        request. None before the first ``latestOffset`` or ``partitions``, and after ``stop``."""
         if self._run is None:
             return None
         planner, epoch_ms = self._run.planner, int(time.time() * 1000)
