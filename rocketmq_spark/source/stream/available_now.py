@@ -15,7 +15,8 @@ log = logging.getLogger(__name__)
 
 class AvailableNowTargets:
     """Ends of an ``availableNow`` run: the max offset of each queue of its topics, owned or not, when it started, and
-    whether the group has reached them. Not thread-safe."""
+    whether the group has reached them. ``timeout_ms``: maximum time without progress of other members. Not
+    thread-safe."""
 
     def __init__(self, timeout_ms: int) -> None:
         self.offsets: dict[MessageQueue, int] = {}
@@ -37,16 +38,18 @@ class AvailableNowTargets:
         self.drop([queue for queue in self.offsets if queue.topic not in snapshot.topics])
 
     def drop(self, queues: Collection[MessageQueue]) -> None:
-        """Remove the targets of ``queues``, which are not read for now."""
+        """Remove the targets of ``queues``, which this run then reads no more and does not await."""
         self.offsets = {queue: target for queue, target in self.offsets.items() if queue not in queues}
 
     def lower_to_bounds(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
-        """Lower targets to the max offsets: a queue that no longer reaches its target was re-created or truncated."""
+        """Lower targets to the max offsets in ``bounds``; raise none. Queues without bounds keep their target. A queue
+        that no longer reaches its target was re-created or truncated."""
         for queue in self.offsets.keys() & bounds.keys():
             self.offsets[queue] = min(self.offsets[queue], bounds[queue].max_offset)
 
     def restart_timeout(self, now_ms: int) -> None:
-        """Restart the timeout for other members: no member can make progress now."""
+        """Restart the timeout for other members, because no member can make progress now, and set
+        ``awaits_other_members`` to False."""
         self._unchanged_since_ms = now_ms
         self.awaits_other_members = False
 

@@ -111,7 +111,8 @@ def _end_requests(query: StreamingQuery) -> list[EndRequest]:
 
 def _make_request(control: Control) -> EndRequest | None:
     """Wait until the previous start has left and so removed its folder, at most ``LEAVE_TIMEOUT_S``; then, also after
-    the timeout, create the request. None: see ``EndRequest.create``."""
+    the timeout, create the request and return it. None if it cannot be created, as when the folder still exists: see
+    ``EndRequest.create``."""
     deadline = time.monotonic() + LEAVE_TIMEOUT_S
     while control.path.exists() and time.monotonic() < deadline:
         time.sleep(POLL_S)

@@ -60,7 +60,7 @@ class ControlFolder:
 
 
 def new_folder() -> ControlFolder:
-    """Create a folder with a unique name."""
+    """Create a private folder with a unique name in the temporary directory, and return it locked. Raises OSError."""
     return ControlFolder(tempfile.mkdtemp(prefix=PREFIX))
 
 
@@ -84,7 +84,8 @@ def take_over(before: Control) -> ControlFolder | None:
 
 
 def is_ours(path: Path) -> bool:
-    """Return whether ``new_folder`` may have created ``path`` on this machine."""
+    """Return whether ``path`` is in this machine's temporary directory and has a name that ``new_folder`` may give. It
+    may be missing."""
     return path.parent == Path(tempfile.gettempdir()) and _NAME.fullmatch(path.name) is not None
 
 
@@ -141,6 +142,7 @@ class EndRequest:
 
     @property
     def is_reached(self) -> bool:
+        """Return whether ``mark_reached`` was called, also by another process; read from the folder."""
         return (self._path / END_REACHED).exists()
 
     def withdraw(self) -> None:
@@ -194,4 +196,4 @@ class Resumable(ABC):
 
     @abstractmethod
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read only the messages that are available now."""
+        """Read only the messages that are available when the run begins. Call it before the run is created."""

@@ -90,5 +90,6 @@ def after(state: DrainState, event: DrainEvent) -> DrainState:
 
 
 def shown_by(files: Collection[str]) -> DrainState:
-    """Return the state of a runner whose folder has ``files``."""
+    """Return the state of a runner whose folder has ``files``: the last state with a file among them; RUNNING without
+    any."""
     return next((state for state, file in FILES.items() if file in files), _RUNNING)

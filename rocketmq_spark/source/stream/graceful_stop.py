@@ -59,6 +59,7 @@ class DrainRequest:
 
     @property
     def control(self) -> Control:
+        """Return this machine's name and the path of the folder, which may be missing after a cleanup."""
         return Control(platform.node(), self._folder.name)
 
     def check_request(self) -> bool:
@@ -171,8 +172,8 @@ def _drain(query: StreamingQuery, name: str, requested: set[Control], deadline: 
 
 
 def _withdraw_or_stop(name: str, requested: set[Control], timeout_s: int, query: StreamingQuery) -> None:
-    """Withdraw the requests after the timeout. If no source has claimed its request, raise the error; the query
-    continues.
+    """Withdraw the requests after the timeout. If no source has claimed its request, raise what ``_stop_timeout_error``
+    returns; the query continues.
 
     Else wait, at most ``DRAIN_TIMEOUT_S``, for sources that release their queues. If other ones continue, stop the
     query and raise MembershipError[GRACEFUL_STOP_INCOMPLETE]; if not, return: the caller stops the query.
@@ -200,12 +201,12 @@ def _withdraw(requested: set[Control]) -> set[Control]:
 
 
 def _state(control: Control) -> DrainState:
-    """Return the state of a runner that its folder shows."""
+    """Return the state of a runner that the files of its folder show; RUNNING if it has none, or is missing."""
     return shown_by([file for state, file in FILES.items() if _file(control, state).exists()])
 
 
 def _file(control: Control, state: DrainState) -> Path:
-    """Return the path of the file that shows ``state``."""
+    """Return the path of the file that shows ``state``, any but RUNNING."""
     return control.path / FILES[state]
 
 
@@ -217,13 +218,14 @@ def _touch(control: Control, state: DrainState) -> None:
 
 def _request(controls: set[Control]) -> None:
     """Create in each control folder the file that requests the stop, also where one was created before: the runner may
-    have re-created the folder after a cleanup."""
+    have re-created the folder after a cleanup. Ignore errors, such as for a missing folder."""
     for control in controls:
         _touch(control, DrainState.REQUESTED)
 
 
 def _check_sources(query: str, offsets: list[Any], controls: set[Control]) -> None:
-    """Raise MembershipError[NOT_A_ROCKETMQ_QUERY] if all sources show offsets, and none of them a control folder."""
+    """Raise MembershipError[NOT_A_ROCKETMQ_QUERY] if all sources show offsets, and none of them a control folder. Do
+    nothing while ``offsets`` is empty, or None for a source."""
     if offsets and None not in offsets and not controls:
         raise MembershipError("NOT_A_ROCKETMQ_QUERY", query=query)
 

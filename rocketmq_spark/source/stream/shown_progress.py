@@ -36,6 +36,7 @@ def latest_offsets(query: StreamingQuery | StreamingQueryProgress | dict[str, An
 
 
 def _sources(progress: Any) -> list[Any]:
+    """Return the sources in a progress, an object or a dict; [] for None."""
     return [] if progress is None else _field(progress, "sources")
 
 
@@ -55,17 +56,20 @@ def progress_of_end_offsets(query: StreamingQuery) -> list[Any]:
 
 
 def _field(of: Any, name: str) -> Any:
+    """Return the entry of a dict, or the attribute of another object. Raises KeyError or AttributeError."""
     return of[name] if isinstance(of, dict) else getattr(of, name)
 
 
 def _parsed(latest_offset: Any) -> Any:
-    """Parse JSON, as of Spark 4.2; before, the end offset, a Python dict as text, and return its progress fields."""
+    """Return the value of ``latestOffset``, text in JSON as of Spark 4.2. Before, it is the end offset, a Python dict
+    as text: return its progress fields, None if it has none. None for other text, too."""
     value = _value(latest_offset)
     return value.get(PROGRESS) if is_source_offset(value) else value
 
 
 def _value(offset: Any) -> Any:
-    """Return an offset, text in JSON or as a Python literal, as a value; None if it is neither."""
+    """Return an offset, text in JSON or as a Python literal, as a value; None if the text is neither. Return another
+    value than text as it is."""
     if not isinstance(offset, str):  # of a progress that was stored as JSON
         return offset
     value = _parse_or_none(json.loads, offset)

@@ -48,7 +48,8 @@ ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 class Run:
     """Base of a query's run in its source runner process, which ends at a signal, at the exit of the process, or by
-    ``stop``. Must be constructed on the process's main thread, which also makes all calls."""
+    ``stop``. Must be constructed on the process's main thread, which also makes all calls. Construction installs
+    handlers of ending signals."""
 
     def __init__(self) -> None:
         self._is_unwindable = True
@@ -109,6 +110,7 @@ class Run:
             atexit.unregister(self.stop)
 
     def _leave(self) -> None:
+        """Do what ``stop`` describes beside signals; each kind of run defines it. ``stop`` may call it again."""
         raise NotImplementedError
 
 
@@ -159,7 +161,7 @@ class SourceRun(Run):
 
     @property
     def outages(self) -> tuple[Outage, ...]:
-        """Return the current outages, by ``monotonic_ms``."""
+        """Return the current outages, with times by ``monotonic_ms``."""
         return self._member.outages
 
     def _leave(self) -> None:
