@@ -78,8 +78,8 @@ class RocketMQDataSource(DataSource):
         """Return the options of a streaming read, or else of a batch read, if these are valid. A missing consumer group
         counts as set: Spark does not pass here which read it is, and only a stream needs the group.
 
-        If neither is valid, raises the OptionError of the read that accepts more of the names; if both accept as many,
-        that of a stream if a consumer group is set, else of a batch read.
+        If neither is valid, raises the OptionError, also for a missing group, of the read that accepts more of the
+        names; if both accept as many, that of a stream if a consumer group is set, else of a batch read.
         """
         has_group = CONSUMER_GROUP in (name.lower() for name in self.options)
         with_group = {**self.options, CONSUMER_GROUP: ANY_GROUP}

@@ -72,8 +72,8 @@ def read_ranges(
     reported_losses : ranges that the driver has reported as lost; they are not reported again
     planned_by : member that gets a report of losses, and with ``reports_sizes`` of sizes; None: none
 
-    Raises DataLossError (with ``failOnDataLoss``), TransportError[LOGGED_BATCH_UNREADABLE], RemoteProtocolError
-    [UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``), [SQL_FILTER_UNUSABLE] or [CORRUPT_MESSAGE.QUEUE].
+    Raises DataLossError (``failOnDataLoss``), TransportError[LOGGED_BATCH_UNREADABLE], RemoteProtocolError
+    [UNDECODABLE_MESSAGE_BODY | SQL_FILTER_UNUSABLE | CORRUPT_MESSAGE.QUEUE], what ``DeadLetterSender.send`` does.
     """
     client = ExecutorPullClient.shared(options)
     puller_for = partial(

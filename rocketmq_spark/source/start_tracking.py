@@ -96,7 +96,7 @@ class StartTracker:
         """Record ``latestOffset()``. Return whether the source is to compute an offset. False: the first offset of a
         new query is requested again, so return ``start`` again.
 
-        Raises OptionError[UNSUPPORTED_SPARK_SETTING].
+        Raises OptionError[UNSUPPORTED_SPARK_SETTING] for a call that ``TRANSITIONS`` lacks.
         """
         self._advance(Call.LATEST)
         return self.state is not StartState.PROPOSED_AGAIN
@@ -106,7 +106,8 @@ class StartTracker:
         self.start = end
 
     def record_initial(self) -> None:
-        """Record ``initialOffset()``. Raises OptionError[UNSUPPORTED_SPARK_SETTING]."""
+        """Record ``initialOffset()``. Raises OptionError[UNSUPPORTED_SPARK_SETTING] for a call that ``TRANSITIONS``
+        lacks."""
         self._advance(Call.INITIAL)
 
     def record_partitions(self, start: Offset, end: Offset) -> bool:
