@@ -387,7 +387,7 @@ class BatchPlanner:
         return {queue: Position(resets[queue]) for queue in applied}
 
     def _record_plan(self, snapshot: MetadataSnapshot, positions: Positions, planned: Planned) -> None:
-        """Record ``planned`` for the next admission, and the positions of owned queues with bounds in the backlog."""
+        """Record ``planned`` for the next admission, positions of owned queues with bounds for polls and backlog."""
         self._admission.record_planned(planned, self._clock())
         self._positions |= {queue: position.offset for queue, position in positions.items()}
         self._positions |= {queue: progress.end_offset for queue, progress in planned.items()}

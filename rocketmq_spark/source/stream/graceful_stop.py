@@ -96,8 +96,8 @@ class DrainRequest:
 
     def _ensure_folder(self) -> bool:
         """Create the folder if a cleanup of temporary files removed it. Return whether it exists and is private to this
-        user: another user may have created one of its name. Failures are logged once: they fail the requester's stop,
-        not the query."""
+        user: another user may have created one of its name. Of failures in a row only the first is logged: they fail
+        the requester's stop, not the query."""
         try:
             self.control.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with private_folder(self.control.path):

@@ -39,7 +39,8 @@ class WaitingTimes:
         return unread if len(unread) <= MAX_SAMPLES else unread[::2]
 
     def waiting_ms(self, queue: MessageQueue, now_ms: int) -> int:
-        """Return the minimum age of the first unread message; 0 without one. ``now_ms``: epoch ms, as of the broker."""
+        """Return the minimum age of the first unread message; 0 without one. ``now_ms``: epoch ms, to compare with
+        store times."""
         samples = self._samples.get(queue)
         return max(0, now_ms - samples[0][1]) if samples else 0
 
