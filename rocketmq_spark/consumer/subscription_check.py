@@ -104,6 +104,12 @@ MAX_UNANSWERED_QUERIES: Final = 2
 """Maximum number of queries to a member that does not respond, even if it leaves and returns: a Java consumer can hang
 in one."""
 
+MAX_QUERIES: Final = 256
+"""Maximum number of members queried at once. A broker lists whatever client IDs a client has registered."""
+
+MAX_COUNTED_MEMBERS: Final = 4_096
+"""Number of members that did not respond from which on those that left are forgotten."""
+
 
 class SubscriptionCheck:
     """Compares this member's subscription and settings with the running infos of the other members. ``GroupMembers``
@@ -131,7 +137,7 @@ class SubscriptionCheck:
         self._our_checkpoint = consumer_settings.get(PROP_CHECKPOINT)
         self._checkpoints: dict[str, str | None] = {}
         self._their_settings: dict[str, dict[str, str]] = {}
-        self._listed: frozenset[str] = frozenset()
+        self._listed: frozenset[str] | None = frozenset()
         self._theirs: dict[str, FilterByTopic] = {}
         self._unanswered_queries: Counter[str] = Counter()
 
@@ -142,17 +148,21 @@ class SubscriptionCheck:
     def start_queries(self, client_ids: Iterable[str]) -> frozenset[str]:
         """Record the member list and return the members to query, without this one: members that were inconsistent, and
         members that have not responded, new ones included, until they were queried MAX_UNANSWERED_QUERIES (2) times.
-        Empty if the list is the recorded one. Discard what members that left have reported; count each returned member
-        as queried. Sends nothing: the caller queries them."""
+        At most MAX_QUERIES (256): the least queried ones, and later calls return the others. Empty if the list is the
+        recorded one and none are left. Discard what members that left have reported; count each returned member as
+        queried. Sends nothing: the caller queries them."""
         listed = frozenset(client_ids) - {self._client_id}
         if listed == self._listed:
             return frozenset()
-        self._listed = listed
         for left in self._theirs.keys() - listed:
             del self._theirs[left], self._their_settings[left], self._checkpoints[left]
-        members_to_query = frozenset(client_id for client_id in listed if self._must_query(client_id))
-        self._unanswered_queries.update(members_to_query)
-        return members_to_query
+        if len(self._unanswered_queries) > MAX_COUNTED_MEMBERS:
+            for left in self._unanswered_queries.keys() - listed:
+                del self._unanswered_queries[left]
+        to_query = sorted(filter(self._must_query, listed), key=lambda one: (self._unanswered_queries[one], one))
+        self._listed = listed if len(to_query) <= MAX_QUERIES else None
+        self._unanswered_queries.update(to_query[:MAX_QUERIES])
+        return frozenset(to_query[:MAX_QUERIES])
 
     def _must_query(self, client_id: str) -> bool:
         """Return whether the member reported a difference or this member's checkpoint, or has not reported and was
