@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
+from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import TOOLS_GROUP, BrokerAddress, MessageQueue
-from rocketmq_spark.remoting.message_probes import MAX_CONCURRENT_PROBES, probe_store_times
+from rocketmq_spark.remoting import message_probes
+from rocketmq_spark.remoting.message_probes import MAX_CONCURRENT_PROBES, find_first_offsets, probe_store_times
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.remoting_client import RemotingClient
@@ -50,3 +52,19 @@ def test_a_probe_that_receives_a_reset_reports_it_and_is_repeated(server: Script
     assert probe_store_times(peer, {QUEUES[0]: 5, QUEUES[1]: 5}, reset_prober) == {QUEUES[0]: None, QUEUES[1]: None}
     assert reported == [(QUEUES[0], 7)]
     assert responses == {"0": [], "1": []}
+
+
+def test_a_search_whose_broker_never_returns_a_message_ends(
+    server: ScriptedBroker, peer: RemotingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One broker held the search, and with it the queues of all others, for ever."""
+    monkeypatch.setattr(message_probes, "MAX_SEARCH_PULLS", 50)
+
+    def skip_one(request: RemotingCommand) -> RemotingCommand:
+        next_offset = str(int(request.fields["queueOffset"]) + 1)
+        fields = {"nextBeginOffset": next_offset, "minOffset": "0", "maxOffset": str(2**40)}
+        return build_response(ResponseCode.PULL_RETRY_IMMEDIATELY, fields, remark="NO_MATCHED_MESSAGE")
+
+    server.on(RequestCode.PULL_MESSAGE, skip_one)
+    with pytest.raises(RemoteProtocolError, match=r"SEARCH_STALLED.*T@b:0.* 1000 \(Unix ms\).*50 pulls.*offset 55"):
+        find_first_offsets(peer, {QUEUES[0]: 5}, {QUEUES[0]: 1_000}, TOOLS_PROBER)

@@ -58,6 +58,12 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "its files when a slave became master (https://github.com/apache/rocketmq/issues/10417). Meanwhile the "
             "queue is not read, and none of it is reported as lost.",
         ),
+        "SEARCH_STALLED": Condition(
+            "Cannot find the first message of {queue} stored at or after {timestamp_ms} (Unix ms): its broker returned "
+            "no message to {pulls} pulls, the last one from offset {offset}.",
+            "Check the broker's log and disk; its store may be damaged. Or set 'startingOffsets' to an offset of the "
+            "queue.",
+        ),
         "PULL_STALLED": Condition(
             "Cannot read offset {offset} of {queue}: for {waited_ms} ms its broker has returned {reason}, and no "
             "later offset.",

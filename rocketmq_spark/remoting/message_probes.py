@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.first_stored import first_stored
 from rocketmq_spark.remoting.prober import Prober
@@ -17,6 +18,10 @@ from rocketmq_spark.wire.remoting.pull_frames import pull_header
 
 MAX_CONCURRENT_PROBES: Final = 32
 """Maximum number of probes in flight; the response to each may be an entire message."""
+
+MAX_SEARCH_PULLS: Final = 131_072
+"""Maximum number of pulls of one search. Two suffice, and some hundred where the broker's result is wrong; it takes
+thousands to cross messages whose commit log files were deleted."""
 
 
 def pull_rpc(
@@ -32,11 +37,14 @@ def find_first_offsets(
 ) -> dict[MessageQueue, int]:
     """Return the verified offsets of ``Broker.search_offsets``. Pull one message of each queue in rounds, from the
     offsets that ``first_stored`` requests, until each search is complete. ``hints``: the broker's own results, for the
-    queues of ``timestamps_ms``. Resets are passed to ``prober``, see ``_probe_all``."""
+    queues of ``timestamps_ms``. Resets are passed to ``prober``, see ``_probe_all``. Raises
+    RemoteProtocolError[SEARCH_STALLED] for a search that is not complete after MAX_SEARCH_PULLS rounds."""
     searches = {queue: first_stored(hints[queue], at_ms) for queue, at_ms in timestamps_ms.items()}
     pending = {queue: next(search) for queue, search in searches.items()}
     found: dict[MessageQueue, int] = {}
-    while pending:
+    for _ in range(MAX_SEARCH_PULLS):
+        if not pending:
+            return found
         probed = _probe_all(broker, pending, prober)
         pending = {}
         for queue, result in probed.items():
@@ -44,7 +52,14 @@ def find_first_offsets(
                 pending[queue] = searches[queue].send(result)
             except StopIteration as end:
                 found[queue] = end.value
-    return found
+    queue, offset = next(iter(pending.items()))
+    raise RemoteProtocolError(
+        "SEARCH_STALLED",
+        queue=str(queue),
+        timestamp_ms=timestamps_ms[queue],
+        pulls=MAX_SEARCH_PULLS,
+        offset=offset,
+    )
 
 
 def probe_store_times(

@@ -79,6 +79,7 @@ RETRYABILITY: Final[Mapping[int | str, OperationRetryability]] = MappingProxyTyp
             _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE
         ),  # or only by this proxy, by now
         "INVALID_QUEUE_OFFSETS": OperationRetryability(_TRANSIENT, _PERMANENT, _PERMANENT, _PERMANENT),
+        "SEARCH_STALLED": OperationRetryability(_TRANSIENT, _PERMANENT, _PERMANENT, _PERMANENT),
         # routes from the name servers
         "MASTER_UNAVAILABLE": OperationRetryability(_TRANSIENT, _UNAVAILABLE, _TRANSIENT, _TRANSIENT),
         "READING_FROM_SLAVE": OperationRetryability(_TRANSIENT, _UNAVAILABLE, _TRANSIENT, _TRANSIENT),
