@@ -198,6 +198,21 @@ def test_messages_are_printed_in_parts_of_bounded_size(
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["a:4:7", "a:4:8"]
 
 
+def test_lines_that_are_held_are_printed_before_an_interrupt(
+    scripted: ScriptedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def line_of(stored: StoredMessage) -> str:
+        if message_of(stored).queue_offset == 7:
+            raise KeyboardInterrupt
+        return place(stored)
+
+    scripted.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, topic_stats({A: held(9)}))
+    new_messages = NewMessages(scripted.client(), "T", {A: held(5), B: held(5)}, line_of)
+    with pytest.raises(KeyboardInterrupt):
+        new_messages.print_all()
+    assert capsys.readouterr().out.splitlines() == ["a:0:5", "a:0:6"]
+
+
 def test_lost_tail_that_has_grown_again_is_printed(
     scripted: ScriptedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

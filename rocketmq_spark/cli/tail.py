@@ -96,14 +96,26 @@ class NewMessages:
             current = Inspector(self._cluster, failures.__setitem__).queue_bounds([self._topic])
         except OUTAGES as error:
             return [error]
-        for broker_name, queues in groupby(sorted(current, key=MessageQueue.sort_key), attrgetter("broker_name")):
-            try:
-                for queue in queues:
-                    self._read(queue, current[queue], queue in missed)
-            except OUTAGES as error:  # no further queue of this broker
-                failures[broker_name] = error
-        self._print_held()
+        try:
+            for broker_name, queues in groupby(sorted(current, key=MessageQueue.sort_key), attrgetter("broker_name")):
+                failure = self._read_queues({queue: current[queue] for queue in queues}, missed)
+                if failure is not None:
+                    failures[broker_name] = failure
+        finally:  # also at Ctrl-C
+            self._print_held()
         return list(failures.values())
+
+    def _read_queues(
+        self, current: Mapping[MessageQueue, QueueBounds], missed: Set[MessageQueue]
+    ) -> RocketMQError | None:
+        """Read queues of one broker, in order, as ``_read`` does. Return the error of an outage, not raised: the queue
+        is not read to its end then, and later ones not at all. None without an error."""
+        try:
+            for queue, bounds in current.items():
+                self._read(queue, bounds, queue in missed)
+        except OUTAGES as error:
+            return error
+        return None
 
     def _read(self, queue: MessageQueue, current: QueueBounds, was_missed: bool) -> None:
         """Read the messages of ``current`` that are not in ``seen``, and add each to it; hold or print their lines.
