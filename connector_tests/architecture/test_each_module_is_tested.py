@@ -54,6 +54,7 @@ OWN = {
     "source.datasource": "unit/test_stream_reader.py",
     "source.pop.message_reader": "unit/test_message_tasks.py",
     "source.pop.pop_reader": "integration/test_pop_run.py",
+    "source.range_reader": "properties/test_range_batches.py",
     "source.start_tracking_reader": "integration/test_spark_4_0_calls.py",
     "wire.arrow.arrow_types": "unit/test_message_columns.py",
     "wire.arrow.column_table": "unit/test_columns.py",

@@ -24,7 +24,7 @@ from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, inner
 from connector_tests.support.simulated_queue import QUEUE
 from rocketmq_spark.errors import DataLossError, RemoteProtocolError
 from rocketmq_spark.model import RESERVED_PROPERTIES, QueueBounds, QueueRange
-from rocketmq_spark.source import partition_reader, range_decoding
+from rocketmq_spark.source import range_decoding, range_reader
 from rocketmq_spark.source.data_loss import RETENTION, VACANT, LostRange, report_losses
 from rocketmq_spark.source.stream.offsets import QueueProgress
 from rocketmq_spark.source.stream.planning import Position, lost_ranges, position_of
@@ -271,7 +271,7 @@ LIES = {
 
 @pytest.mark.usefixtures("implementation")
 def test_a_message_its_broker_cannot_read_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    partition_reader._warn_of_undelivered.cache_clear()
+    range_reader._warn_of_undelivered.cache_clear()
     for _ in range(2):
         check(reported(QueueKind.OLD, Sent(b"x" * 60, 0x10)))
     (line,) = caplog.messages

@@ -17,7 +17,7 @@ from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.source import range_decoding
 from rocketmq_spark.source.data_loss import OMITTED, RETENTION, LostRange
-from rocketmq_spark.source.partition_reader import _RangeReader
+from rocketmq_spark.source.range_reader import RangeReader
 from rocketmq_spark.source.task_record import TaskRecord
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -122,7 +122,7 @@ def test_each_message_is_a_row_once_and_each_other_offset_is_reported(
         return Pulled(ranges if some == queue_range else [PulledRange(some.begin_offset, some.end_offset)])
 
     client = ExecutorPullClient.shared(OPTIONS)
-    reader = _RangeReader(queue_range, client, puller_for, OPTIONS, COLUMNS, (), record, ())
+    reader = RangeReader(queue_range, client, puller_for, OPTIONS, COLUMNS, (), record, ())
     batches = list(reader.batches())
     event(f"batches: {min(len(batches), 4)}")
     assert all(batch.schema.names == list(COLUMNS) for batch in batches)

@@ -15,7 +15,7 @@ from rocketmq_spark.model import Message, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.range_puller import RangePuller
 from rocketmq_spark.source.data_loss import LostRange
-from rocketmq_spark.source.partition_reader import _RangeReader
+from rocketmq_spark.source.range_reader import RangeReader
 from rocketmq_spark.source.stream.message_sizes import MessageSizes
 from rocketmq_spark.source.stream.planning import Position, plan_batch
 from rocketmq_spark.source.task_record import TaskRecord
@@ -163,7 +163,7 @@ def rows_of(scenario: Scenario, task: Task) -> Iterator[Row]:
 
     client: Any = task
     options = scenario.read_options
-    reader = _RangeReader(task.range, client, puller_for, options, scenario.columns, (), task.record, ())
+    reader = RangeReader(task.range, client, puller_for, options, scenario.columns, (), task.record, ())
     for batch in reader.batches():
         batch.validate(full=True)
         assert batch.schema.names == list(scenario.columns)

@@ -11,10 +11,10 @@ from rocketmq_spark.source.data_loss import RETENTION, TAIL_LOST
 from rocketmq_spark.source.partition_reader import (
     SMALL_BATCH_BYTES,
     SMALL_BATCH_ROWS,
-    cause_of,
     merge_small_batches,
     read_ranges,
 )
+from rocketmq_spark.source.range_reader import cause_of
 from rocketmq_spark.source.schema import default_schema
 
 
