@@ -1,6 +1,6 @@
 """Numbers of requests, and errors of missing responses, shared by both users of the protocol.
 
-In ``connection`` one thread reads for many requests; in ``pull.pull_exchange`` the waiting thread reads.
+In ``connection`` one thread reads for many requests; in ``pull.pull_connection`` the waiting thread reads.
 """
 
 from __future__ import annotations
