@@ -26,7 +26,7 @@ from sparks_table import sparks_table
 from state_diagram import state_diagram
 
 from rocketmq_spark.conditions import CONDITIONS
-from rocketmq_spark.consumer import membership_state, queue_states
+from rocketmq_spark.consumer import membership_state, rebalance
 from rocketmq_spark.inspection.views import VIEWS
 from rocketmq_spark.metrics.metric_table import METRICS, PREFIX, Mode
 from rocketmq_spark.model import RESERVED_PROPERTIES
@@ -290,7 +290,7 @@ def pull_offsets_table() -> str:
 
 def queue_life_diagram() -> str:
     """For docs/dev/orderly.md."""
-    return state_diagram(queue_states.TRANSITIONS, "a queue that is", queue_states.QueueState, queue_states.QueueEvent)
+    return state_diagram(rebalance.TRANSITIONS, "a queue that is", rebalance.QueueState, rebalance.QueueEvent)
 
 
 def standing_diagram() -> str:

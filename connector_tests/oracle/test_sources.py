@@ -26,7 +26,7 @@ OUR_OWN = {
     "consumer/broker_identities.py", "consumer/group_members.py", "consumer/offset_committer.py",
     "consumer/heartbeats.py", "consumer/cluster_api.py",
     "consumer/membership.py", "consumer/offset_file.py", "consumer/outage_tracker.py",
-    "consumer/queue_states.py", "consumer/offset_resets.py",
+    "consumer/offset_resets.py",
     "consumer/membership_state.py", "consumer/strategy_names.py", "consumer/subscription_check.py",
     "consumer/group_lock.py", "consumer/slave_reads.py", "consumer/standalone_consumer.py",
     "consumer/subscribed_topics.py", "consumer/task_reports.py", "consumer/topic_routes.py",

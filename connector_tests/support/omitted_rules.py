@@ -19,8 +19,7 @@ from rocketmq_spark.consumer.consume_from_where import StartingPoint
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.membership import NO_STORE_TIMES, Membership
 from rocketmq_spark.consumer.offset_committer import Check, OffsetCommitter, OffsetStore
-from rocketmq_spark.consumer.queue_states import QueueState
-from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
+from rocketmq_spark.consumer.rebalance import QueueState, RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions

@@ -10,7 +10,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queues
 from connector_tests.support.simulated_cluster import SimulatedCluster, SimulatedClusterClient
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.queue_states import TRANSITIONS, QueueEvent, QueueState, QueueStates
+from rocketmq_spark.consumer.rebalance import TRANSITIONS, QueueEvent, QueueState, QueueStates
 from rocketmq_spark.options import ReadOptions
 
 A, B = queues(2)

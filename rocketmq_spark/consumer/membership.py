@@ -24,8 +24,7 @@ from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.consumer.queue_locks import QueueLocks
-from rocketmq_spark.consumer.queue_states import QueueEvent, QueueState, QueueStates
-from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
+from rocketmq_spark.consumer.rebalance import QueueEvent, QueueState, QueueStates, RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.request_handlers import MemberView, process_queue_info
 from rocketmq_spark.consumer.standalone_consumer import StandaloneConsumer
 from rocketmq_spark.consumer.strategy_names import strategy_of

@@ -1,15 +1,22 @@
-"""RebalanceImpl: the queues that this member owns, computed from the group's members and the routes.
+"""Ownership of queues: RebalanceImpl computes which queues this member owns, from the group's members and the routes;
+QueueStates has the state of each queue, and its valid transitions, as one table.
 
 Source: ``client/impl/consumer/RebalanceImpl.java#updateProcessQueueTableInRebalance``. Differs: ``decide`` only
 computes, ``apply`` only changes the table, and ``membership`` sends the requests in between (commits of dropped
 queues). There is no pull expiry: the member's heartbeats have CONSUME_ACTIVELY, for which Java has none.
+
+Concurrent members own a queue and drop it. Orderly ones wait for its lock first, and keep it, unplanned, until no range
+is in flight or unconfirmed. ``membership`` decides on events and sends the requests that precede them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import count
+from types import MappingProxyType
+from typing import Final
 
 from rocketmq_spark.consumer.allocation import Strategy, allocate_all
 from rocketmq_spark.consumer.process_queue import ProcessQueue
@@ -76,3 +83,71 @@ class RebalanceImpl:
 
 def _ordered(queues: set[MessageQueue]) -> tuple[MessageQueue, ...]:
     return tuple(sorted(queues, key=MessageQueue.sort_key))
+
+
+class QueueState(Enum):
+    """State of a queue for a member."""
+
+    NOT_OWNED = "owned by another member or by none"
+    AWAITING_LOCK = "allocated to this member, while another member still has its lock"
+    OWNED = "owned by this member, and planned"
+    RELEASING = "allocated to another member, but owned and not planned until no range is in flight or unconfirmed"
+
+
+class QueueEvent(Enum):
+    """Event that changes the state of a queue."""
+
+    LOCK_DENIED = "its broker denies this member the lock"
+    LOCK_NOT_REQUESTED = "its lock is no longer requested, or its broker does not respond"
+    ADDED = "this member becomes its owner, with `consumeOrderly` once it has the lock"
+    REASSIGNED = "an allocation assigns it to another member"
+    RETAINED = "an allocation assigns it again before it is released"
+    DROPPED = "this member is no longer its owner; with `consumeOrderly` after its release, or if the lock is denied"
+
+
+_NOT_OWNED, _AWAITING_LOCK, _OWNED, _RELEASING = QueueState
+
+TRANSITIONS: Final[Mapping[tuple[QueueState, QueueEvent], QueueState]] = MappingProxyType(
+    {
+        (_NOT_OWNED, QueueEvent.LOCK_DENIED): _AWAITING_LOCK,
+        (_NOT_OWNED, QueueEvent.ADDED): _OWNED,
+        (_AWAITING_LOCK, QueueEvent.LOCK_DENIED): _AWAITING_LOCK,
+        (_AWAITING_LOCK, QueueEvent.LOCK_NOT_REQUESTED): _NOT_OWNED,
+        (_AWAITING_LOCK, QueueEvent.ADDED): _OWNED,
+        (_OWNED, QueueEvent.REASSIGNED): _RELEASING,
+        (_OWNED, QueueEvent.DROPPED): _NOT_OWNED,
+        (_RELEASING, QueueEvent.REASSIGNED): _RELEASING,
+        (_RELEASING, QueueEvent.RETAINED): _OWNED,
+        (_RELEASING, QueueEvent.DROPPED): _NOT_OWNED,
+    }
+)
+"""All valid transitions."""
+
+
+class QueueStates:
+    """State of each queue; NOT_OWNED by default. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._states: dict[MessageQueue, QueueState] = {}
+
+    def state(self, queue: MessageQueue) -> QueueState:
+        return self._states.get(queue, _NOT_OWNED)
+
+    def in_state(self, state: QueueState) -> frozenset[MessageQueue]:
+        """Return all queues in ``state``, which is not NOT_OWNED."""
+        return frozenset(queue for queue, current in self._states.items() if current is state)
+
+    def apply(self, event: QueueEvent, queues: Iterable[MessageQueue]) -> None:
+        """Change the state of each of ``queues`` by ``event``. Raises ValueError, without a change of any queue, if the
+        event is invalid for one of them."""
+        after = {queue: self._after(event, queue) for queue in queues}
+        states = self._states | after
+        self._states = {queue: state for queue, state in states.items() if state is not _NOT_OWNED}
+
+    def _after(self, event: QueueEvent, queue: MessageQueue) -> QueueState:
+        """Return the state of ``queue`` after ``event``, without a change. Raises ValueError if the event is invalid
+        for it."""
+        state = self.state(queue)
+        if (state, event) not in TRANSITIONS:
+            raise ValueError(f"{queue} is {state.name} and cannot be {event.name}")
+        return TRANSITIONS[state, event]
