@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink.send_batches import RowTarget, SendBatch, named_queue
-from rocketmq_spark.sink.topic_checks import TopicRequirement
+from rocketmq_spark.sink.topic_lookup import TopicRequirement
 from rocketmq_spark.sink.write_task import Columns, WriteTask, write_rows
 from rocketmq_spark.sink.writer import TaskCommitMessage, columns_in
 

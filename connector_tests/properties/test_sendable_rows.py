@@ -18,7 +18,7 @@ from rocketmq_spark.model import RESERVED_PROPERTIES, MessageQueue, QueueRange
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink.invalid_rows import OWN_PROPERTIES_LIMIT_BYTES
 from rocketmq_spark.sink.send_batches import RowTarget, SendBatch, named_queue
-from rocketmq_spark.sink.topic_checks import TopicRequirement
+from rocketmq_spark.sink.topic_lookup import TopicRequirement
 from rocketmq_spark.sink.write_task import Columns, WriteTask, write_rows
 from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.source.skipped_ranges import without_skipped

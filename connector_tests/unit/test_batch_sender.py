@@ -15,7 +15,7 @@ from rocketmq_spark.remoting.route_table import RouteHistory
 from rocketmq_spark.sink import batch_sender
 from rocketmq_spark.sink.batch_sender import BatchSender
 from rocketmq_spark.sink.send_batches import RowTarget, SendBatch
-from rocketmq_spark.sink.topic_checks import TopicRequirement
+from rocketmq_spark.sink.topic_lookup import TopicRequirement
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 

@@ -15,8 +15,7 @@ from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.failures import Failures, Policy
 from rocketmq_spark.remoting.retry import WRITE_PAUSES, retryability_of_write
 from rocketmq_spark.remoting.route_table import RouteHistory, RouteTable
-from rocketmq_spark.sink.topic_checks import TopicRequirement, lost_without_keys
-from rocketmq_spark.sink.topic_lookup import TopicLookup
+from rocketmq_spark.sink.topic_lookup import TopicLookup, TopicRequirement, lost_without_keys
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 

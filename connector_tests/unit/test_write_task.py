@@ -16,7 +16,7 @@ from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink import write_task as tasks
 from rocketmq_spark.sink.message_ids import row_ids, task_key
 from rocketmq_spark.sink.send_batches import RowTarget, SendBatch, named_queue
-from rocketmq_spark.sink.topic_checks import TopicRequirement
+from rocketmq_spark.sink.topic_lookup import TopicRequirement
 from rocketmq_spark.sink.write_task import KINDS, NONE, Columns, WriteTask, compressed, write_rows
 from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch
 from rocketmq_spark.wire.message.compression import decompress

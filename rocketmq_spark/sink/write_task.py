@@ -19,7 +19,7 @@ from rocketmq_spark.sink.invalid_rows import dead_letters, problems_of
 from rocketmq_spark.sink.message_ids import column_ids, row_ids, task_key
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, outgoing_rows, split_by_bytes
 from rocketmq_spark.sink.send_batches import BATCH_BYTES, EncodableRows, RowTarget, SendBatch, encode_batches
-from rocketmq_spark.sink.topic_checks import TopicRequirement, requirements_of
+from rocketmq_spark.sink.topic_lookup import TopicRequirement, requirements_of
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, lengths_of, properties_of, property_of
 from rocketmq_spark.wire.arrow.slices import Numbers
 from rocketmq_spark.wire.message.compression import compress

@@ -7,7 +7,7 @@ import pytest
 
 from rocketmq_spark.model import QueueData, TopicRoute
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, outgoing_rows
-from rocketmq_spark.sink.topic_checks import (
+from rocketmq_spark.sink.topic_lookup import (
     TopicRequirement,
     lost_without_keys,
     no_such_broker,
