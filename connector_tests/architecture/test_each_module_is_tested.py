@@ -89,7 +89,6 @@ THROUGH = {
     "embedded.replication": ("integration/test_elections.py", "embedded.cluster"),
     "embedded.server_jvms": ("integration/test_embedded_cluster.py", "embedded.cluster"),
     "embedded.servers": ("integration/test_embedded_cluster.py", "embedded.cluster"),
-    "options.group": ("unit/test_options.py", "options.subscription"),
     "options.subscription": ("unit/test_options.py", "options.read"),
     "proxy.connection": ("unit/test_session.py", "proxy.session"),
     "proxy.failures": ("unit/test_session.py", "proxy.session"),
