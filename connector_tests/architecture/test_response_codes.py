@@ -17,7 +17,6 @@ NAMING = {
     "wire/remoting/pull.py": "the table of what became of a pull",
     "consumer/request_handlers.py": "answers a broker",
     "remoting/proxied_broker.py": "of a queue that cannot be looked at no time is known, or it is none",
-    "consumer/outage_aware_client.py": "a topic that a broker does not have any more is not asked for there",
     "wire/remoting/refusal.py": "answers a server",
 }
 COMPARING = {"wire/remoting/meanings.py"}

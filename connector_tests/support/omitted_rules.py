@@ -124,7 +124,7 @@ class TrustsAddresses(Membership):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self.client._identities = _TrustingNames(self.client._cluster, ())
+        self.client._identities = _TrustingNames(self.client._cluster, self.client._cluster.routes.master)
 
 
 class _TrustingNames(BrokerIdentities):

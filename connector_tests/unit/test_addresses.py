@@ -139,7 +139,7 @@ def test_a_connection_is_probed_once() -> None:
 
 def test_a_server_that_is_known_by_one_connection() -> None:
     pair = Pair()
-    names = BrokerIdentities(pair.client, frozenset())
+    names = BrokerIdentities(pair.client, pair.client.routes.master)
     address = address_of("a")
     assert not names.is_verified("a")
     names.submit_check(pair.client.broker(address), "a").result()
@@ -155,7 +155,7 @@ def test_a_server_that_is_known_by_one_connection() -> None:
 
 def test_a_server_that_has_none_of_a_brokers_topics_is_not_that_one_until_that_has_responded() -> None:
     pair = Pair(a=1, b=0)
-    names, address = BrokerIdentities(pair.client, frozenset()), address_of("a")
+    names, address = BrokerIdentities(pair.client, pair.client.routes.master), address_of("a")
     pair.cluster.exchange_addresses("a", "b", is_published=False)
     with pytest.raises(RouteError) as raised:
         names.submit_check(pair.client.broker(address), "a").result()
@@ -179,7 +179,7 @@ def test_a_broker_is_known_by_any_of_its_topics_and_only_where_it_has_none_it_is
     pair.client.routes.refresh(topics)
     a = pair.cluster.brokers["a"]
     held = {one.topic: one for one in a.stored_ms}
-    names = BrokerIdentities(pair.client, frozenset())
+    names = BrokerIdentities(pair.client, pair.client.routes.master)
     del a.stored_ms[held["gone"]], a.stored_ms[held["gone too"]]
     names.submit_check(pair.client.broker(address_of("a")), "a").result()
     assert names.is_verified("a")
@@ -192,7 +192,7 @@ def test_a_broker_is_known_by_any_of_its_topics_and_only_where_it_has_none_it_is
 
 def test_a_server_that_reports_that_it_has_none_of_a_brokers_topics_is_another_one() -> None:
     pair = Pair()
-    names, a = BrokerIdentities(pair.client, {ResponseCode.TOPIC_NOT_EXIST}), pair.cluster.brokers["a"]
+    names, a = BrokerIdentities(pair.client, pair.client.routes.master), pair.cluster.brokers["a"]
     a.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
     with pytest.raises(RouteError, match="BROKER_ADDRESS_MISMATCH"):
         names.submit_check(pair.client.broker(address_of("a")), "a").result()
@@ -200,7 +200,7 @@ def test_a_server_that_reports_that_it_has_none_of_a_brokers_topics_is_another_o
 
 def test_a_server_that_has_queues_of_another_broker_too_is_that_one() -> None:
     pair = Pair()
-    names, a = BrokerIdentities(pair.client, frozenset()), pair.cluster.brokers["a"]
+    names, a = BrokerIdentities(pair.client, pair.client.routes.master), pair.cluster.brokers["a"]
     a.stored_ms[AT_B] = []
     with pytest.raises(RouteError) as raised:
         names.submit_bounds(pair.client.broker(address_of("a")), "orders", "a").result()
@@ -209,7 +209,7 @@ def test_a_server_that_has_queues_of_another_broker_too_is_that_one() -> None:
 
 def test_a_server_that_is_not_known_by_its_connection_is_not_called_and_reported_by_its_address() -> None:
     pair = Pair()
-    names = BrokerIdentities(pair.client, frozenset())
+    names = BrokerIdentities(pair.client, pair.client.routes.master)
     for broker_name, address in (("a", pair.cluster.brokers["a"].address), ("z", UNKNOWN_ADDRESS)):
         with pytest.raises(TransportError) as raised:
             names.ensure_verified(broker_name)
@@ -222,7 +222,7 @@ def test_a_server_that_is_not_known_by_its_connection_is_not_called_and_reported
 
 def test_a_response_reports_nothing_of_a_connection_that_was_lost_after_the_request() -> None:
     pair = Pair()
-    names, broker = BrokerIdentities(pair.client, frozenset()), pair.cluster.brokers["a"]
+    names, broker = BrokerIdentities(pair.client, pair.client.routes.master), pair.cluster.brokers["a"]
     response = names.submit_bounds(pair.client.broker(address_of("a")), "orders", "a")
     broker.restart()
     assert AT_A in response.result()

@@ -7,11 +7,12 @@ requested over each connection before any request for a queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from rocketmq_spark.consumer.cluster_api import BrokerApi, ClusterApi, Future, Link
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
+from rocketmq_spark.remoting.retry import is_topic_missing_at_broker
 from rocketmq_spark.remoting.route_table import UNKNOWN_ADDRESS
 from rocketmq_spark.wire.bounds import QUEUE_OFFSETS
 
@@ -54,18 +55,11 @@ def check_bounds(bounds: Bounds) -> None:
 class BrokerIdentities:
     """Link over which each broker was verified: bounds received over it had the broker's name. Not thread-safe.
 
-    ``missing_topic_codes``: response codes of brokers that do not have a topic. ``address_of``: returns the address of
-    a broker, by its name, or None while there is none; by default its master's.
+    ``address_of``: returns the address of a broker, by its name, or None while there is none.
     """
 
-    def __init__(
-        self,
-        cluster: ClusterApi,
-        missing_topic_codes: Collection[int],
-        address_of: Callable[[str], BrokerAddress | None] | None = None,
-    ) -> None:
-        self._address_of = address_of or cluster.routes.master
-        self._missing_topic_codes = missing_topic_codes
+    def __init__(self, cluster: ClusterApi, address_of: Callable[[str], BrokerAddress | None]) -> None:
+        self._address_of = address_of
         self._cluster = cluster
         self._routes = cluster.routes
         self._verified: dict[str, Link] = {}
@@ -99,9 +93,7 @@ class BrokerIdentities:
     def submit_check(self, broker: BrokerApi, broker_name: str) -> Future[None]:
         """Request the bounds of the broker's first topic, without waiting. ``result`` waits, and records the broker as
         verified; while the broker has no queues of a topic, it requests the bounds of its next topic."""
-        return _IdentityFuture(
-            self, broker, broker_name, self._routes.topics_at(broker_name), self._missing_topic_codes
-        )
+        return _IdentityFuture(self, broker, broker_name, self._routes.topics_at(broker_name))
 
     def submit_bounds(self, broker: BrokerApi, topic: str, broker_name: str) -> Future[Bounds]:
         """Request the bounds of the broker's queues of a topic, without waiting. ``result`` waits, returns them, and
@@ -139,18 +131,12 @@ class _IdentityFuture:
     requested."""
 
     def __init__(
-        self,
-        identities: BrokerIdentities,
-        broker: BrokerApi,
-        broker_name: str,
-        topics: Sequence[str],
-        missing_topic_codes: Collection[int],
+        self, identities: BrokerIdentities, broker: BrokerApi, broker_name: str, topics: Sequence[str]
     ) -> None:
         self._identities = identities
         self._broker = broker
         self._broker_name = broker_name
         self._topics = topics
-        self._missing_topic_codes = missing_topic_codes
         self._first = identities.submit_bounds(broker, topics[0], broker_name)
 
     def result(self) -> None:
@@ -166,12 +152,12 @@ class _IdentityFuture:
             raise self._identities.record_missing_topics(self._broker_name, self._topics)
 
     def _wait_for_queues(self, bounds: Future[Bounds]) -> bool:
-        """Wait for the response and return whether the broker has queues of the topic. False if its error code is one
-        of a missing topic; other errors are raised."""
+        """Wait for the response and return whether the broker has queues of the topic. False also for the error of a
+        broker that does not have the topic; other errors are raised."""
         try:
             return bool(bounds.result())
         except BrokerError as error:
-            if error.code not in self._missing_topic_codes:
+            if not is_topic_missing_at_broker(error):
                 raise
             return False
 

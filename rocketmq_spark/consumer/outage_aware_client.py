@@ -25,18 +25,16 @@ from rocketmq_spark.remoting.retry import (
     Retryability,
     broker_subject,
     is_broker_error,
+    is_topic_missing_at_broker,
     is_unanswered,
     retryability_of_request,
 )
-from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 log = logging.getLogger(__name__)
 
 OFFSET_DELETION_VERSION: Final = 441
 """V5_1_4, the oldest version on which brokers were seen to delete offsets with their topic. Source:
 ``common/MQVersion.java``."""
-
-MISSING_TOPIC_CODES: Final = frozenset({ResponseCode.TOPIC_NOT_EXIST})
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -63,7 +61,7 @@ class OutageAwareClient:
         self._prober = TOOLS_PROBER
         self.slave_reads: Final = SlaveReads(options, self._routes, outage_tracker)
         self.topic_routes: Final = TopicRoutes(options, cluster, topics, self.slave_reads, outage_tracker)
-        self._identities = BrokerIdentities(cluster, MISSING_TOPIC_CODES, self.slave_reads.address)
+        self._identities = BrokerIdentities(cluster, self.slave_reads.address)
 
     def set_reset_callback(self, on_reset: Callable[[MessageQueue, int], None]) -> None:
         """With credentials, make later message probes pull in the query's group, and call ``on_reset`` with queue and
@@ -144,16 +142,16 @@ class OutageAwareClient:
         self,
         requests: Mapping[K, str],
         submit: Callable[[BrokerApi, K], Future[T]],
-        ignored_codes: Collection[int] = (),
         *,
         of_slaves: bool = False,
+        ignores_missing_topics: bool = False,
     ) -> dict[K, T]:
         """Send ``requests`` (broker name by key) concurrently, by ``submit(broker, key)``; wait for all, and return
         responses by key. Keys are missing if the broker has no address or is in the pause after a failure, so that
-        nothing is sent, for transient failures, recorded as outages, and for refusals with one of ``ignored_codes``.
-        Other errors are raised. A response ends the broker's outage. Does not verify identities. ``of_slaves``: use
-        slaves of missing masters."""
-        call_round = _CallRound(ignored_codes)
+        nothing is sent, for transient failures, recorded as outages, and with ``ignores_missing_topics`` if the broker
+        does not have the topic. Other errors are raised. A response ends the broker's outage. Does not verify
+        identities. ``of_slaves``: use slaves of missing masters."""
+        call_round = _CallRound(ignores_missing_topics)
         futures: dict[K, Future[T]] = {}
         for key, broker_name in requests.items():
             address = (self.slave_reads.address if of_slaves else self.slave_reads.master)(broker_name)
@@ -250,8 +248,8 @@ class OutageAwareClient:
         held = self.call_concurrently(
             requests,
             lambda broker, request: self._identities.submit_bounds(broker, *request),
-            MISSING_TOPIC_CODES,
             of_slaves=of_slaves,
+            ignores_missing_topics=True,
         )
         # A broker that returned no bounds is not verified yet.
         self._verify_brokers({broker_name for _, broker_name in requests})
@@ -349,21 +347,21 @@ class OutageAwareClient:
 class _CallRound:
     """Concurrent requests to brokers: which responded, and which failed."""
 
-    def __init__(self, ignored_codes: Collection[int]) -> None:
+    def __init__(self, ignores_missing_topics: bool) -> None:
         self.failures: dict[str, RocketMQError] = {}
         self.responded: set[str] = set()
-        self._ignored_codes = ignored_codes
+        self._ignores_missing_topics = ignores_missing_topics
 
     def try_call(self, broker_name: str, results: dict[K, T], key: K, call: Callable[[], T]) -> None:
         """Run ``call``, which sends a request or waits for its response, and put its result into ``results``. Put a
-        transient failure into ``failures`` instead; ignore a refusal with an ignored code; raise other errors."""
+        transient failure into ``failures`` instead; ignore a missing topic if these are ignored; raise other errors."""
         try:
             results[key] = call()
         except RocketMQError as error:
             if retryability_of_request(error) is Retryability.TRANSIENT:
                 self.failures[broker_name] = error
                 return
-            if not (is_broker_error(error) and error.code in self._ignored_codes):
+            if not (self._ignores_missing_topics and is_topic_missing_at_broker(error)):
                 raise
         self.responded.add(broker_name)
 
