@@ -34,6 +34,7 @@ from rocketmq_spark.pop.unacked_messages import REPLAYED, Claimed, MessageState,
 
 INVISIBLE_MS: Final = 100
 ALL: Final = 1_000
+BROKER: Final = "b"
 
 
 def number_of(handle: ReceiptHandle) -> int:
@@ -81,7 +82,7 @@ class ModelBroker:
 
     def _add(self, number: int) -> BrokerHandle:
         self._pops += 1
-        handle = BrokerHandle(PopCheckPoint("T", number, self.now_ms, INVISIBLE_MS, self._pops, "0", "b", 0), number)
+        handle = BrokerHandle(PopCheckPoint("T", number, self.now_ms, INVISIBLE_MS, self._pops, "0", BROKER, 0), number)
         self.held[handle] = self.now_ms + INVISIBLE_MS
         return handle
 
@@ -145,7 +146,7 @@ class Sharing(RuleBasedStateMachine):
     @rule(is_answered=st.booleans(), is_received=st.booleans())
     def move_to_the_dead_letters(self, is_answered: bool, is_received: bool) -> None:
         """It is acknowledged by another request."""
-        claimed = self.unacked_messages.claim_exhausted(ALL)
+        claimed = self.unacked_messages.claim_exhausted(ALL, BROKER)
         if is_received:
             self.dead_letters += [number_of(one.handle) for _, one in claimed]
         move = MoveOutcome.MOVED if is_received and is_answered else MoveOutcome.RETRY
@@ -154,7 +155,7 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: not self.requested)
     @rule()
     def request_extension(self) -> None:
-        self.requested = self.unacked_messages.claim_due(self.broker.now_ms, ALL)
+        self.requested = self.unacked_messages.claim_due(self.broker.now_ms, ALL, BROKER)
 
     @precondition(lambda self: self.requested)
     @rule(is_answered=st.booleans(), is_received=st.booleans())
@@ -209,7 +210,7 @@ class Sharing(RuleBasedStateMachine):
 
     @rule()
     def acknowledge(self) -> None:
-        claimed = self.unacked_messages.claim_completed(ALL)
+        claimed = self.unacked_messages.claim_completed(ALL, BROKER)
         for _, handle in claimed:
             self.broker.acknowledge(handle)
         self.unacked_messages.mark_acknowledged(one.number for one in claimed)
@@ -257,7 +258,7 @@ class Sharing(RuleBasedStateMachine):
     @rule()
     def stop_and_start(self) -> None:
         """What is in no batch is released; of a batch that is not proven nobody knows."""
-        claimed = self.unacked_messages.claim_outside_batches(ALL)
+        claimed = self.unacked_messages.claim_outside_batches(ALL, BROKER)
         for _, handle in claimed:
             self.broker.release(handle)
         self.unacked_messages.mark_released(one.number for one in claimed)

@@ -26,10 +26,11 @@ from rocketmq_spark.pop.unacked_messages import (
 
 INVISIBLE_MS = 1_000
 ALL = 1_000
+BROKER = "broker-a"
 
 
 def handle(number: int, pop_time_ms: int = 0) -> BrokerHandle:
-    return BrokerHandle(PopCheckPoint("T", 0, pop_time_ms, INVISIBLE_MS, 0, "0", "broker-a", 0), number)
+    return BrokerHandle(PopCheckPoint("T", 0, pop_time_ms, INVISIBLE_MS, 0, "0", BROKER, 0), number)
 
 
 def unacked_messages_with(count: int) -> UnackedMessages:
@@ -59,11 +60,11 @@ def test_what_waits_is_counted_with_its_bytes_until_it_is_in_a_batch() -> None:
 def test_what_is_completed_is_acknowledged_once() -> None:
     unacked_messages = unacked_messages_with(3)
     assert [one.record for one in unacked_messages.start_batch(1, 2)] == [memoryview(b"12345")] * 2
-    assert unacked_messages.claim_completed(ALL) == []
+    assert unacked_messages.claim_completed(ALL, BROKER) == []
     unacked_messages.mark_completed(1)
-    claimed = unacked_messages.claim_completed(ALL)
+    claimed = unacked_messages.claim_completed(ALL, BROKER)
     assert [one.handle for one in claimed] == [handle(0), handle(1)]
-    assert unacked_messages.claim_completed(ALL) == []
+    assert unacked_messages.claim_completed(ALL, BROKER) == []
     unacked_messages.mark_acknowledged(one.number for one in claimed)
     assert unacked_messages.count(MessageState.COMPLETED) == 0
     assert unacked_messages.counts == Counts(received=3, acknowledged=2)
@@ -84,7 +85,7 @@ def test_a_replayed_batch_comes_before_all_others_and_is_extended_by_its_age() -
         for number, age_ms in ((7, 0), (8, INVISIBLE_MS // 2), (9, INVISIBLE_MS))
     ]
     unacked_messages.replay_batch(kept, now_ms=50_000, epoch_ms=10_000)
-    assert [offset(one.handle) for one in unacked_messages.claim_due(50_000, ALL)] == [8]
+    assert [offset(one.handle) for one in unacked_messages.claim_due(50_000, ALL, BROKER)] == [8]
     unacked_messages.expire(50_000)
     assert (unacked_messages.counts.expired, unacked_messages.count(MessageState.IN_FLIGHT)) == (2, 3), (
         "one of them in no batch, and given up"
@@ -96,10 +97,10 @@ def test_a_replayed_batch_comes_before_all_others_and_is_extended_by_its_age() -
 def test_what_another_server_has_delivered_is_extended_at_once_when_it_is_read_again() -> None:
     """Its handle does not state when that was."""
     unacked_messages = UnackedMessages(INVISIBLE_MS)
-    opaque = OpaqueHandle("T", "broker-a", "its own")
+    opaque = OpaqueHandle("T", BROKER, "its own")
     kept = (ReceivedMessage(opaque, memoryview(b"1"), RecordFormat.PROXIED),)
     unacked_messages.replay_batch(kept, now_ms=50_000, epoch_ms=10_000)
-    assert [one.handle for one in unacked_messages.claim_due(50_000, ALL)] == [opaque]
+    assert [one.handle for one in unacked_messages.claim_due(50_000, ALL, BROKER)] == [opaque]
 
 
 def test_a_message_stays_in_the_form_in_which_it_came() -> None:
@@ -114,63 +115,63 @@ def test_a_clock_behind_the_brokers_shortens_no_lease() -> None:
     unacked_messages.replay_batch(
         [ReceivedMessage(handle(0, pop_time_ms=10_000), memoryview(b""))], now_ms=0, epoch_ms=9_000
     )
-    assert unacked_messages.claim_due(INVISIBLE_MS // 2 - 1, ALL) == []
-    assert len(unacked_messages.claim_due(INVISIBLE_MS // 2, ALL)) == 1
+    assert unacked_messages.claim_due(INVISIBLE_MS // 2 - 1, ALL, BROKER) == []
+    assert len(unacked_messages.claim_due(INVISIBLE_MS // 2, ALL, BROKER)) == 1
 
 
 def test_what_could_not_be_acknowledged_is_tried_again() -> None:
     unacked_messages = unacked_messages_with(1)
     unacked_messages.start_batch(1, 1)
     unacked_messages.mark_completed(1)
-    unacked_messages.unclaim([one.number for one in unacked_messages.claim_completed(ALL)])
-    assert len(unacked_messages.claim_completed(ALL)) == 1
+    unacked_messages.unclaim([one.number for one in unacked_messages.claim_completed(ALL, BROKER)])
+    assert len(unacked_messages.claim_completed(ALL, BROKER)) == 1
 
 
 def test_what_is_being_extended_is_neither_in_a_batch_nor_acknowledged_nor_released() -> None:
     unacked_messages = unacked_messages_with(2)
     unacked_messages.start_batch(1, 1)
-    claimed = unacked_messages.claim_due(500, ALL)
+    claimed = unacked_messages.claim_due(500, ALL, BROKER)
     unacked_messages.mark_completed(1)
     assert (
         numbers(unacked_messages, 2),
-        unacked_messages.claim_completed(ALL),
-        unacked_messages.claim_outside_batches(ALL),
+        unacked_messages.claim_completed(ALL, BROKER),
+        unacked_messages.claim_outside_batches(ALL, BROKER),
     ) == ([], [], [])
     assert (unacked_messages.prefetched_count, unacked_messages.can_start_batch) == (1, False)
-    assert unacked_messages.claim_due(500, ALL) == []
+    assert unacked_messages.claim_due(500, ALL, BROKER) == []
     for one in claimed:
         unacked_messages.mark_extended(one.number, handle(offset(one.handle), pop_time_ms=500), 500)
     assert unacked_messages.can_start_batch
-    assert [one.handle for one in unacked_messages.claim_completed(ALL)] == [handle(0, pop_time_ms=500)]
+    assert [one.handle for one in unacked_messages.claim_completed(ALL, BROKER)] == [handle(0, pop_time_ms=500)]
     assert unacked_messages.start_batch(2, ALL)[0].handle == handle(1, pop_time_ms=500)
     assert unacked_messages.counts.extended == 2
 
 
 def test_what_is_extended_has_a_new_lease_from_when_it_was_requested() -> None:
     unacked_messages = unacked_messages_with(1)
-    assert unacked_messages.claim_due(499, ALL) == []
-    (one,) = unacked_messages.claim_due(500, ALL)
+    assert unacked_messages.claim_due(499, ALL, BROKER) == []
+    (one,) = unacked_messages.claim_due(500, ALL, BROKER)
     unacked_messages.mark_extended(one.number, handle(0, 500), 500)
-    assert unacked_messages.claim_due(999, ALL) == []
-    assert len(unacked_messages.claim_due(1_000, ALL)) == 1
+    assert unacked_messages.claim_due(999, ALL, BROKER) == []
+    assert len(unacked_messages.claim_due(1_000, ALL, BROKER)) == 1
 
 
 def test_what_could_not_be_extended_keeps_its_handle_and_is_tried_again_after_a_pause() -> None:
     unacked_messages = unacked_messages_with(1)
-    (one,) = unacked_messages.claim_due(500, ALL)
+    (one,) = unacked_messages.claim_due(500, ALL, BROKER)
     unacked_messages.mark_extension_failed(one.number, 520)
-    assert unacked_messages.claim_due(569, ALL) == []
-    assert unacked_messages.claim_due(570, ALL) == [one]
+    assert unacked_messages.claim_due(569, ALL, BROKER) == []
+    assert unacked_messages.claim_due(570, ALL, BROKER) == [one]
 
 
 def test_what_was_completed_while_it_was_being_extended_is_not_extended_again() -> None:
     unacked_messages = unacked_messages_with(1)
     unacked_messages.start_batch(1, 1)
-    (one,) = unacked_messages.claim_due(500, ALL)
+    (one,) = unacked_messages.claim_due(500, ALL, BROKER)
     unacked_messages.mark_completed(1)
     unacked_messages.mark_extension_failed(one.number, 520)
-    assert unacked_messages.claim_due(900, ALL) == []
-    assert unacked_messages.claim_completed(ALL) == [one]
+    assert unacked_messages.claim_due(900, ALL, BROKER) == []
+    assert unacked_messages.claim_completed(ALL, BROKER) == [one]
 
 
 def test_what_was_not_extended_in_time_is_skipped_unless_it_is_in_a_batch_and_counted_once() -> None:
@@ -182,12 +183,12 @@ def test_what_was_not_extended_in_time_is_skipped_unless_it_is_in_a_batch_and_co
     assert [unacked_messages.count(state) for state in MessageState] == [0, 1, 0, 0, 0]
     assert (unacked_messages.prefetched_count, unacked_messages.prefetched_bytes) == (0, 0)
     unacked_messages.mark_completed(1)
-    assert len(unacked_messages.claim_completed(ALL)) == 1
+    assert len(unacked_messages.claim_completed(ALL, BROKER)) == 1
 
 
 def test_what_a_broker_is_called_for_does_not_expire_meanwhile() -> None:
     unacked_messages = unacked_messages_with(1)
-    (one,) = unacked_messages.claim_due(999, ALL)
+    (one,) = unacked_messages.claim_due(999, ALL, BROKER)
     unacked_messages.expire(1_000)
     assert unacked_messages.counts.expired == 0
     unacked_messages.mark_extension_failed(one.number, 1_000)
@@ -200,18 +201,18 @@ def test_what_was_acknowledged_too_late_is_counted_once_as_expired() -> None:
     unacked_messages.start_batch(1, ALL)
     unacked_messages.expire(1_000)
     unacked_messages.mark_completed(1)
-    claimed = unacked_messages.claim_completed(ALL)
+    claimed = unacked_messages.claim_completed(ALL, BROKER)
     unacked_messages.mark_acknowledged(one.number for one in claimed[:1])
     unacked_messages.mark_expired(one.number for one in claimed[1:])
     assert unacked_messages.counts == Counts(received=3, acknowledged=1, expired=3)
     unacked_messages.add_completed([handle(7)])
-    unacked_messages.mark_expired(one.number for one in unacked_messages.claim_completed(ALL))
+    unacked_messages.mark_expired(one.number for one in unacked_messages.claim_completed(ALL, BROKER))
     assert (unacked_messages.counts.expired, unacked_messages.count(MessageState.COMPLETED)) == (4, 0)
 
 
 def test_what_does_not_expire_holds_up_nothing_behind_it() -> None:
     unacked_messages = unacked_messages_with(3)
-    unacked_messages.claim_due(999, 1)
+    unacked_messages.claim_due(999, 1, BROKER)
     unacked_messages.expire(1_000)
     assert (unacked_messages.counts.expired, unacked_messages.prefetched_count) == (2, 1)
 
@@ -219,25 +220,25 @@ def test_what_does_not_expire_holds_up_nothing_behind_it() -> None:
 def test_what_is_in_no_batch_can_be_released() -> None:
     unacked_messages = unacked_messages_with(4)
     unacked_messages.start_batch(1, 1)
-    claimed = unacked_messages.claim_outside_batches(ALL)
+    claimed = unacked_messages.claim_outside_batches(ALL, BROKER)
     assert [offset(one.handle) for one in claimed] == [1, 2, 3]
     unacked_messages.mark_released(one.number for one in claimed[:2])
     unacked_messages.unclaim([claimed[2].number])
     assert (unacked_messages.prefetched_count, unacked_messages.counts.released) == (1, 2)
-    assert unacked_messages.claim_outside_batches(ALL) == claimed[2:]
+    assert unacked_messages.claim_outside_batches(ALL, BROKER) == claimed[2:]
 
 
 def test_no_more_are_accepted_than_required() -> None:
     unacked_messages = unacked_messages_with(3)
-    assert [len(unacked_messages.claim_due(500, 2)) for _ in range(3)] == [2, 1, 0]
+    assert [len(unacked_messages.claim_due(500, 2, BROKER)) for _ in range(3)] == [2, 1, 0]
 
 
 def test_an_earlier_starts_batch_is_adopted_to_be_acknowledged_and_never_extended_or_expired() -> None:
     unacked_messages = UnackedMessages(INVISIBLE_MS)
     unacked_messages.add_completed([handle(5)])
     unacked_messages.expire(10_000)
-    assert unacked_messages.claim_due(10_000, ALL) == []
-    assert [one.handle for one in unacked_messages.claim_completed(ALL)] == [handle(5)]
+    assert unacked_messages.claim_due(10_000, ALL, BROKER) == []
+    assert [one.handle for one in unacked_messages.claim_completed(ALL, BROKER)] == [handle(5)]
     assert unacked_messages.counts == Counts()
 
 
@@ -245,7 +246,7 @@ def test_all_that_is_adopted_and_received_is_held_apart() -> None:
     unacked_messages = UnackedMessages(INVISIBLE_MS)
     unacked_messages.add_completed(map(handle, range(3)))
     unacked_messages.add_received([ReceivedMessage(handle(number), memoryview(b"")) for number in range(3, 6)], 0)
-    assert [offset(one.handle) for one in unacked_messages.claim_completed(ALL)] == [0, 1, 2]
+    assert [offset(one.handle) for one in unacked_messages.claim_completed(ALL, BROKER)] == [0, 1, 2]
     assert numbers(unacked_messages, 1) == [3, 4, 5]
 
 
@@ -267,14 +268,17 @@ def test_a_message_without_retries_left_is_in_no_batch_and_acknowledged_only_whe
         unacked_messages.can_start_batch,
         unacked_messages.start_batch(1, ALL),
     ) == (0, 0, False, ())
-    claimed = unacked_messages.claim_exhausted(2)
+    claimed = unacked_messages.claim_exhausted(2, BROKER)
     assert [one.record for _, one in claimed] == [memoryview(b"12345")] * 2
-    assert (unacked_messages.claim_completed(ALL), len(unacked_messages.claim_exhausted(ALL))) == ([], 1)
+    assert (unacked_messages.claim_completed(ALL, BROKER), len(unacked_messages.claim_exhausted(ALL, BROKER))) == (
+        [],
+        1,
+    )
     assert not unacked_messages.has_only_in_flight
     (first, _), (second, _) = claimed
     unacked_messages.record_moves([(first, MoveOutcome.MOVED), (second, MoveOutcome.RETRY)])
-    assert [one.number for one in unacked_messages.claim_completed(ALL)] == [first]
-    assert [number for number, _ in unacked_messages.claim_exhausted(ALL)] == [second]
+    assert [one.number for one in unacked_messages.claim_completed(ALL, BROKER)] == [first]
+    assert [number for number, _ in unacked_messages.claim_exhausted(ALL, BROKER)] == [second]
     assert not unacked_messages.has_only_in_flight
     unacked_messages.mark_acknowledged([first])
     assert unacked_messages.counts == Counts(received=3, acknowledged=1, dead_letters=1)
@@ -282,7 +286,7 @@ def test_a_message_without_retries_left_is_in_no_batch_and_acknowledged_only_whe
 
 def test_a_message_without_retries_left_that_cannot_be_moved_is_for_a_batch() -> None:
     unacked_messages = exhausted_messages(2)
-    unacked_messages.record_moves([(unacked_messages.claim_exhausted(1)[0][0], MoveOutcome.REJECTED)])
+    unacked_messages.record_moves([(unacked_messages.claim_exhausted(1, BROKER)[0][0], MoveOutcome.REJECTED)])
     assert (
         unacked_messages.prefetched_count,
         unacked_messages.prefetched_bytes,
@@ -293,12 +297,12 @@ def test_a_message_without_retries_left_that_cannot_be_moved_is_for_a_batch() ->
 
 def test_a_message_without_retries_left_is_extended_skipped_and_released_as_what_is_in_no_batch() -> None:
     unacked_messages = exhausted_messages(2)
-    (one, other) = unacked_messages.claim_due(INVISIBLE_MS // 2, ALL)
+    (one, other) = unacked_messages.claim_due(INVISIBLE_MS // 2, ALL, BROKER)
     unacked_messages.mark_extended(one.number, handle(0, pop_time_ms=500), 500)
     unacked_messages.mark_extension_failed(other.number, 500)
     unacked_messages.expire(INVISIBLE_MS)
     assert (unacked_messages.counts.expired, unacked_messages.count(MessageState.RETRIES_EXHAUSTED)) == (1, 1)
-    assert [claimed.number for claimed in unacked_messages.claim_outside_batches(ALL)] == [one.number]
+    assert [claimed.number for claimed in unacked_messages.claim_outside_batches(ALL, BROKER)] == [one.number]
     unacked_messages.mark_released([one.number])
     assert (unacked_messages.prefetched_count, unacked_messages.prefetched_bytes, unacked_messages.counts.released) == (
         0,
@@ -338,20 +342,20 @@ def test_an_earlier_starts_batch_is_abandoned_once_to_be_released_and_never_exte
     unacked_messages.abandon([handle(6), handle(7)])
     unacked_messages.expire(10_000)
     assert (
-        unacked_messages.claim_due(10_000, ALL),
-        unacked_messages.claim_completed(ALL),
-        unacked_messages.claim_outside_batches(ALL),
+        unacked_messages.claim_due(10_000, ALL, BROKER),
+        unacked_messages.claim_completed(ALL, BROKER),
+        unacked_messages.claim_outside_batches(ALL, BROKER),
     ) == ([], [], [])
     assert (
         unacked_messages.prefetched_count,
         unacked_messages.has_only_in_flight,
         unacked_messages.can_start_batch,
     ) == (0, False, False)
-    claimed = unacked_messages.claim_abandoned(ALL)
+    claimed = unacked_messages.claim_abandoned(ALL, BROKER)
     assert [offset(one.handle) for one in claimed] == [5, 6, 7]
     unacked_messages.mark_released(one.number for one in claimed[:2])
     unacked_messages.unclaim([claimed[2].number])
-    assert unacked_messages.claim_abandoned(ALL) == claimed[2:]
+    assert unacked_messages.claim_abandoned(ALL, BROKER) == claimed[2:]
     assert unacked_messages.counts == Counts(released=2)
 
 
@@ -377,7 +381,7 @@ def test_brokers_are_called_for_what_is_due_done_or_goes_back_and_is_not_just_be
     unacked_messages.abandon([handle_of_broker("d", 0)])
     assert unacked_messages.brokers_due(0) == {"c", "d"}
     assert unacked_messages.brokers_due_at_stop() == {"a", "b", "c"}
-    unacked_messages.claim_completed(ALL)
+    unacked_messages.claim_completed(ALL, "c")
     unacked_messages.claim_outside_batches(ALL, "a")
     assert (unacked_messages.brokers_due(0), unacked_messages.brokers_due_at_stop()) == ({"d"}, {"b"})
     assert [unacked_messages.brokers_with(state) for state in MessageState] == [{"a"}, set(), {"c"}, {"b"}, {"d"}]
@@ -391,7 +395,7 @@ def test_what_expired_is_reported_by_broker_and_how_much_of_it_waited() -> None:
     assert unacked_messages.expire(INVISIBLE_MS) == 0
     assert unacked_messages.expired == {"a": 2, "b": 2}
     unacked_messages.mark_completed(1)
-    unacked_messages.mark_expired(one.number for one in unacked_messages.claim_completed(ALL))
+    unacked_messages.mark_expired(one.number for one in unacked_messages.claim_completed(ALL, "a"))
     assert (unacked_messages.expired, unacked_messages.counts.expired) == ({"a": 2, "b": 2}, 4), "told once"
 
 

@@ -202,7 +202,7 @@ class AckScheduler:
         if self._is_stopping:
             return True
         requested_ms = self._clock()
-        claimed = self._claim(lambda limit, name: self._unacked.claim_due(requested_ms, limit, name), broker_name)
+        claimed = self._claim(partial(self._unacked.claim_due, requested_ms), broker_name)
         outcomes = self._transport.change_invisible_duration(
             [handle for _, handle in claimed], self._options.invisible_duration_ms, suspend=False
         )

@@ -233,9 +233,9 @@ class UnackedMessages:
 
     # ------------------------------------------------------------------------------------------ requests
 
-    def claim_due(self, now_ms: int, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim and return up to ``max_messages`` unclaimed messages of ``broker_name`` (None: all brokers) of which an
-        extension is due at ``now_ms``, see ``brokers_due``; none that is COMPLETED or ABANDONED."""
+    def claim_due(self, now_ms: int, max_messages: int, broker_name: str) -> list[Claimed]:
+        """Claim and return up to ``max_messages`` unclaimed messages of ``broker_name`` of which an extension is due at
+        ``now_ms``, see ``brokers_due``; none that is COMPLETED or ABANDONED."""
         due = (
             number
             for number, message in self._messages.items()
@@ -274,9 +274,9 @@ class UnackedMessages:
             dropped_count += number not in self._messages
         return dropped_count
 
-    def claim_exhausted(self, max_messages: int, broker_name: str | None = None) -> list[tuple[int, ReceivedMessage]]:
-        """Claim up to ``max_messages`` unclaimed RETRIES_EXHAUSTED messages of ``broker_name`` (None: all brokers), to
-        move them to the dead-letter topic. Return (number, message) of each."""
+    def claim_exhausted(self, max_messages: int, broker_name: str) -> list[tuple[int, ReceivedMessage]]:
+        """Claim up to ``max_messages`` unclaimed RETRIES_EXHAUSTED messages of ``broker_name``, to move them to the
+        dead-letter topic. Return (number, message) of each."""
         claimed = self._claim(
             (number for number, _ in self._in_state(MessageState.RETRIES_EXHAUSTED)), max_messages, broker_name
         )
@@ -293,8 +293,8 @@ class UnackedMessages:
                 self._apply(MessageEvent.MOVE_REJECTED, number)
             self._messages[number].is_claimed = False
 
-    def claim_completed(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim and return unclaimed COMPLETED messages of ``broker_name`` (None: all), at most ``max_messages``."""
+    def claim_completed(self, max_messages: int, broker_name: str) -> list[Claimed]:
+        """Claim and return unclaimed COMPLETED messages of ``broker_name``, at most ``max_messages``."""
         return self._claim((number for number, _ in self._in_state(MessageState.COMPLETED)), max_messages, broker_name)
 
     def mark_acknowledged(self, numbers: Iterable[int]) -> None:
@@ -312,17 +312,17 @@ class UnackedMessages:
             if not message.is_expiry_counted:
                 self._count_expired(message)
 
-    def claim_outside_batches(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim and return, for their release, unclaimed PREFETCHED and RETRIES_EXHAUSTED messages of ``broker_name``
-        (None: all brokers), at most ``max_messages``."""
+    def claim_outside_batches(self, max_messages: int, broker_name: str) -> list[Claimed]:
+        """Claim and return, for their release, unclaimed PREFETCHED and RETRIES_EXHAUSTED messages of ``broker_name``,
+        at most ``max_messages``."""
         return self._claim(
             (number for number, message in self._messages.items() if message.state in _IN_NO_BATCH),
             max_messages,
             broker_name,
         )
 
-    def claim_abandoned(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim and return unclaimed ABANDONED messages of ``broker_name`` (None: all), at most ``max_messages``."""
+    def claim_abandoned(self, max_messages: int, broker_name: str) -> list[Claimed]:
+        """Claim and return unclaimed ABANDONED messages of ``broker_name``, at most ``max_messages``."""
         return self._claim((number for number, _ in self._in_state(MessageState.ABANDONED)), max_messages, broker_name)
 
     def mark_released(self, numbers: Iterable[int], *, are_confirmed: bool = True) -> None:
@@ -353,13 +353,13 @@ class UnackedMessages:
     def _in_state(self, state: MessageState) -> Iterator[tuple[int, _UnackedMessage]]:
         return ((number, message) for number, message in self._messages.items() if message.state is state)
 
-    def _claim(self, numbers: Iterable[int], max_messages: int, broker_name: str | None) -> list[Claimed]:
-        """Claim and return up to ``max_messages`` unclaimed messages of ``numbers`` at ``broker_name`` (None: any)."""
+    def _claim(self, numbers: Iterable[int], max_messages: int, broker_name: str) -> list[Claimed]:
+        """Claim and return up to ``max_messages`` unclaimed messages of ``numbers`` at ``broker_name``."""
         claimed: list[Claimed] = []
         for number in numbers:
             message = self._messages[number]
-            is_selected = broker_name is None or message.handle.broker_name == broker_name
-            if is_selected and not message.is_claimed and len(claimed) < max_messages:
+            is_claimable = message.handle.broker_name == broker_name and not message.is_claimed
+            if is_claimable and len(claimed) < max_messages:
                 message.is_claimed = True
                 claimed.append(Claimed(number, message.handle))
         return claimed
