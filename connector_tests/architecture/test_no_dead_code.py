@@ -76,7 +76,6 @@ PARAMETERS_FOR_TESTS: Final = {
     "*.PullConnections(limit=)": "a limit that a test can reach",
     "*(idle_ms=)": "the same",
     "*(limit_bytes=)": "the same",
-    "*.list_ids(limit=)": "the same",
     "*.topic.create(ready_timeout_ms=)": "the same",
     "*.correlation.opaques(first=)": "the same; a connection takes months to get there",
     "*.ServerCertificate(hosts=)": "a host that is not the test's",

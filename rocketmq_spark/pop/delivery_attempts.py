@@ -22,6 +22,9 @@ from rocketmq_spark.wire.message.stored_message import as_written
 DEFAULT_RETRY_MAX_TIMES: Final = 16
 """Source: ``remoting/protocol/subscription/SubscriptionGroupConfig.java``."""
 
+MAX_LISTED: Final = 10
+"""Maximum number of messages that a log line lists."""
+
 
 class SplitMessages(NamedTuple):
     """Messages of a response: ``usable`` ones for a batch, ``exhausted`` ones for the dead-letter topic."""
@@ -79,7 +82,8 @@ def stored_message_of(received_message: ReceivedMessage) -> StoredMessage:
     )
 
 
-def list_ids(messages: Sequence[StoredMessage], limit: int = 10) -> str:
-    """Return the IDs of the first ``limit`` messages, each shortened, separated by spaces, and ``...`` if there are
-    more messages."""
-    return " ".join([cut(message.msg_id) for message in messages[:limit]] + ["..."] * (len(messages) > limit))
+def list_ids(messages: Sequence[StoredMessage]) -> str:
+    """Return the IDs of the first ``MAX_LISTED`` messages, each shortened, separated by spaces, and ``...`` if there
+    are more messages."""
+    shown = [cut(message.msg_id) for message in messages[:MAX_LISTED]]
+    return " ".join([*shown, "..."] if len(messages) > MAX_LISTED else shown)
