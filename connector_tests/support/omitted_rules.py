@@ -17,7 +17,7 @@ from rocketmq_spark.consumer.broker_identities import BrokerIdentities
 from rocketmq_spark.consumer.cluster_api import BrokerApi, Future, Link, MetadataSnapshot
 from rocketmq_spark.consumer.consume_from_where import StartingPoint
 from rocketmq_spark.consumer.group_members import GroupMembers
-from rocketmq_spark.consumer.membership import NO_STORE_TIMES, Membership
+from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.offset_committer import Check, OffsetCommitter, OffsetStore
 from rocketmq_spark.consumer.rebalance import QueueState, RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
@@ -41,9 +41,7 @@ WITHOUT_GROUP_LOCK = "out of turn"
 class CommitsLater(Membership):
     """What ``start`` proves is left to the timer."""
 
-    def mark_completed(
-        self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NO_STORE_TIMES
-    ) -> None:
+    def mark_completed(self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]) -> None:
         self._complete_ranges(end_offsets, stored_to_ms)
         self._release(self._queue_states.in_state(QueueState.RELEASING))
 

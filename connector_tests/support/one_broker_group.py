@@ -54,7 +54,7 @@ def committed_to(group: Group, offset: int) -> Membership:
     member = group.member()
     member.refresh_metadata()
     member.mark_in_flight({QUEUES[0]: (0, offset)})
-    member.mark_completed({QUEUES[0]: offset})
+    member.mark_completed({QUEUES[0]: offset}, {})
     member.mark_in_flight({QUEUES[0]: (offset, 2 * offset)})
     return member
 

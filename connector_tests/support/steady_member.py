@@ -20,7 +20,7 @@ from connector_tests.support.simulated_cluster import (
 )
 from rocketmq_spark.consumer.cluster_api import Link, MetadataSnapshot
 from rocketmq_spark.consumer.group_lock import GroupLock
-from rocketmq_spark.consumer.membership import NO_STORE_TIMES, Membership
+from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.offset_store import LocalFileOffsetStore, decode_offsets, encode_offsets
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
@@ -56,9 +56,7 @@ class Observed(Membership):
         self.planned.append(dict(ranges))
         super().mark_in_flight(ranges)
 
-    def mark_completed(
-        self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NO_STORE_TIMES
-    ) -> None:
+    def mark_completed(self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]) -> None:
         self.proven = dict(end_offsets)
         super().mark_completed(end_offsets, stored_to_ms)
 

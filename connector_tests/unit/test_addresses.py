@@ -85,7 +85,7 @@ class Pair:
 def test_another_broker_receives_nothing_of_a_queue(queues: dict[str, int]) -> None:
     pair = Pair(**queues)
     pair.cluster.exchange_addresses("a", "b", is_published=False)
-    pair.member.mark_completed({AT_A: 5})
+    pair.member.mark_completed({AT_A: 5}, {})
     assert pair.offsets() == {}
     assert AT_A not in pair.member.refresh_metadata().bounds
     assert pair.member.offsets.unconfirmed == {AT_A: 5}
@@ -107,7 +107,7 @@ def test_a_server_that_meets_another_broker_first_notices_that_it_has_too_little
 def test_it_resumes_when_the_name_server_has_it() -> None:
     pair = Pair()
     pair.cluster.exchange_addresses("a", "b", is_published=False)
-    pair.member.mark_completed({AT_A: 5})
+    pair.member.mark_completed({AT_A: 5}, {})
     pair.cluster.publish_addresses()
     pair.clock.advance(10_000)
     assert pair.member.refresh_metadata().bounds.keys() == {AT_A, AT_B}

@@ -82,7 +82,7 @@ def test_available_now_does_not_end_without_messages_that_the_slave_lacks(caplog
     subject = at_slave(member)
     subject.stop_at_current_end()
     end, _ = read(subject, SourceOffset(), limit=4)
-    member.observed.mark_completed({A: 4})
+    member.observed.mark_completed({A: 4}, {})
     assert member.stored == {A: 4}
     member.lose_master()
     member.hold(A, holding(4))
@@ -145,7 +145,7 @@ def test_available_now_needs_no_master_for_queues_of_other_brokers() -> None:
     subject = at_slave(member)
     subject.stop_at_current_end()
     end, _ = read(subject, SourceOffset())
-    member.observed.mark_completed({A: 10})
+    member.observed.mark_completed({A: 10}, {})
     member.lose_master()
     while (new := subject.latest_offset(end, None)) is not end:
         end = new

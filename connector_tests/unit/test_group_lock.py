@@ -127,7 +127,7 @@ def test_what_is_published_is_exchanged_as_a_whole_when_the_group_lock_is_releas
     assert after.view.process_queues.keys() == set(QUEUES)
     assert after.view.process_queues[QUEUES[0]].cached_count == 10
     with group_lock() as lent:
-        lent.mark_completed({QUEUES[0]: 10})
+        lent.mark_completed({QUEUES[0]: 10}, {})
     assert after.view.process_queues[QUEUES[0]].cached_count == 10
     assert group_lock.published.view.process_queues[QUEUES[0]].cached_count == 0
 
@@ -240,7 +240,7 @@ def many_group_locks(group_lock: GroupLock, doorway: Doorway | None = None, coun
     for _ in range(count):
         with group_lock() as lent:
             lent.refresh_metadata()
-            lent.mark_completed({QUEUES[0]: 0})
+            lent.mark_completed({QUEUES[0]: 0}, {})
     if doorway is not None:
         doorway.leave()
 

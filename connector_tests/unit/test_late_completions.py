@@ -96,5 +96,5 @@ def test_what_cannot_be_verified_now_is_committed_later() -> None:
 def test_a_queue_of_which_no_time_is_known_is_committed() -> None:
     batch = ReadBatch(50, 60)
     batch.becomes(70, 80)
-    batch.member.mark_completed({QUEUE: 2})
+    batch.member.mark_completed({QUEUE: 2}, {})
     assert batch.broker.offsets[QUEUE] == 2

@@ -54,7 +54,7 @@ def test_a_member_leaves_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
         lent.refresh_metadata()
         lent.mark_in_flight({proven: (0, 10), unproven: (0, 10)})
         broker.unacknowledged_writes = {proven}
-        lent.mark_completed({proven: 10})
+        lent.mark_completed({proven: 10}, {})
         broker.unacknowledged_writes = set()
     cluster.clock.advance(6_000)
     client.leaving = member

@@ -117,7 +117,7 @@ def test_an_orderly_queue_with_an_uncompleted_range_is_released_only_when_it_is_
     group.cluster.set_others("you")
     assert orderly.refresh_metadata().owned == {QUEUES[0], QUEUES[1]}
     assert group.locked == {QUEUES[0], QUEUES[1], QUEUES[3]}
-    orderly.mark_completed({QUEUES[3]: 10})
+    orderly.mark_completed({QUEUES[3]: 10}, {})
     assert group.broker.offsets == {QUEUES[3]: 10}
     assert group.locked == {QUEUES[0], QUEUES[1]}
 
@@ -129,7 +129,7 @@ def test_a_concurrent_queue_is_released_at_once_and_what_is_completed_later_is_n
     concurrent.mark_in_flight({QUEUES[3]: (0, 10)})
     group.cluster.set_others("you")
     assert concurrent.refresh_metadata().owned == {QUEUES[0], QUEUES[1]}
-    concurrent.mark_completed({QUEUES[3]: 10})
+    concurrent.mark_completed({QUEUES[3]: 10}, {})
     assert group.broker.offsets == {}
     assert concurrent.completed_after_rebalance == 1
 
@@ -146,7 +146,7 @@ def test_a_completion_is_late_when_its_queue_has_another_assignment_by_then_or_n
         member.refresh_metadata()
     assert assignments(member) == {stays: before[stays], comes_back: 5}
     for _ in range(2):
-        member.mark_completed(dict.fromkeys(QUEUES, 10))
+        member.mark_completed(dict.fromkeys(QUEUES, 10), {})
     assert member.completed_after_rebalance == 2
 
 
@@ -157,9 +157,9 @@ def test_a_completion_within_a_range_commits_no_further_than_where_that_begins()
     member.refresh_metadata()
     member.mark_in_flight({QUEUES[0]: (0, 4)})
     member.mark_in_flight({QUEUES[0]: (4, 8)})
-    member.mark_completed({QUEUES[0]: 6})
+    member.mark_completed({QUEUES[0]: 6}, {})
     assert group.broker.offsets == {QUEUES[0]: 4}
-    member.mark_completed({QUEUES[0]: 8})
+    member.mark_completed({QUEUES[0]: 8}, {})
     assert group.broker.offsets == {QUEUES[0]: 8}
 
 
@@ -191,7 +191,7 @@ def test_operators_are_shown_members_queues_times_and_offsets() -> None:
     assert (held.commit_offset, held.cached_count, held.is_locked, held.last_lock_timestamp_ms) == (0, 0, True, 7)
     member.mark_in_flight({QUEUES[0]: (0, 10)})
     assert member.log_and_snapshot().view.process_queues[QUEUES[0]].cached_count == 10
-    member.mark_completed({QUEUES[0]: 10})
+    member.mark_completed({QUEUES[0]: 10}, {})
     held = member.log_and_snapshot().view.process_queues[QUEUES[0]]
     assert (held.commit_offset, held.cached_count) == (10, 0)
 
@@ -203,7 +203,7 @@ def test_what_was_confirmed_before_it_was_completed_is_in_flight_no_more() -> No
     member.offsets.raise_to({QUEUES[0]: 10})
     member.mark_in_flight({QUEUES[0]: (0, 10)})
     assert member.log_and_snapshot().view.process_queues[QUEUES[0]].cached_count == 10
-    member.mark_completed({QUEUES[0]: 10})
+    member.mark_completed({QUEUES[0]: 10}, {})
     assert member.log_and_snapshot().view.process_queues[QUEUES[0]].cached_count == 0
 
 
@@ -313,7 +313,7 @@ def test_nothing_is_written_where_the_groups_offset_has_vanished() -> None:
     member = committed_to(group, 10)
     group.broker.recreate(QUEUES[0])
     before = member.log_and_snapshot().changes
-    member.mark_completed({QUEUES[0]: 20})
+    member.mark_completed({QUEUES[0]: 20}, {})
     member.offsets.persist()
     assert group.broker.offsets == {}
     assert member.offsets.suspect == {QUEUES[0]}
@@ -338,7 +338,7 @@ def test_a_commit_that_was_refused_by_a_broker_that_became_unresponsive_then_is_
     group = Group()
     member = committed_to(group, 10)
     group.broker.write_refusal = refused(ResponseCode.SYSTEM_ERROR)
-    member.mark_completed({QUEUES[0]: 20})
+    member.mark_completed({QUEUES[0]: 20}, {})
     assert member.offsets.unconfirmed == {QUEUES[0]: 20}
     group.broker.reach = Reach.UNRESPONSIVE
     assert refreshes_per_minute(group, member) < 20
@@ -414,12 +414,12 @@ def test_in_broadcasting_each_member_owns_every_queue_and_the_brokers_keep_no_of
     assert member.refresh_metadata().owned == set(QUEUES)
     assert member.members.consumer_data.message_model == "BROADCASTING"
     member.mark_in_flight({QUEUES[0]: (0, 10)})
-    member.mark_completed({QUEUES[0]: 10})
+    member.mark_completed({QUEUES[0]: 10}, {})
     assert decode_offsets(file.content) == {QUEUES[0]: 10}
     assert group.broker.offsets == {}
     store.write_offsets({QUEUES[0]: 4})
     member.mark_in_flight({QUEUES[0]: (10, 20)})
-    member.mark_completed({QUEUES[0]: 20})
+    member.mark_completed({QUEUES[0]: 20}, {})
     assert decode_offsets(file.content) == {QUEUES[0]: 20}
     assert member.prune_resets() == {}, "a smaller offset in a file is no operator's word"
 
@@ -442,7 +442,7 @@ def commit_ms(brokers: int) -> tuple[int, int]:
     for end_offset in (10, 20):
         member.mark_in_flight(dict.fromkeys(owned, (end_offset - 10, end_offset)))
         began_ms = clock()
-        member.mark_completed(dict.fromkeys(owned, end_offset))
+        member.mark_completed(dict.fromkeys(owned, end_offset), {})
         took_ms.append(clock() - began_ms)
         assert {at for broker in cluster.brokers.values() for at in broker.offsets.values()} == {end_offset}
     first_ms, later_ms = took_ms

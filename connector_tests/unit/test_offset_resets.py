@@ -46,7 +46,7 @@ def test_a_reset_during_a_batch_is_learned_with_its_completion_and_wins_over_it(
     member = committed_to(group, 10)
     group.broker.reset(QUEUES[0], offset)
     before = member.log_and_snapshot().changes
-    member.mark_completed({QUEUES[0]: 20})
+    member.mark_completed({QUEUES[0]: 20}, {})
     assert (group.broker.offsets, group.broker.marks) == ({QUEUES[0]: offset}, {})
     assert member.log_and_snapshot().changes > before
     assert member.prune_resets() == {QUEUES[0]: offset}
@@ -63,7 +63,7 @@ def test_a_lower_offset_over_an_unbroken_connection_is_a_reset_whose_mark_anothe
     group.broker.reset(QUEUES[0], 3)
     group.broker.marks.clear()
     before = member.log_and_snapshot().changes
-    member.mark_completed({QUEUES[0]: 20})
+    member.mark_completed({QUEUES[0]: 20}, {})
     assert group.broker.offsets == {QUEUES[0]: 3}
     assert member.log_and_snapshot().changes > before
     assert member.prune_resets() == {QUEUES[0]: 3}
@@ -75,7 +75,7 @@ def test_a_lower_offset_after_the_connection_was_lost_is_no_reset() -> None:
     member = committed_to(group, 10)
     group.broker.restart()
     group.broker.offsets[QUEUES[0]] = 3
-    member.mark_completed({QUEUES[0]: 20})
+    member.mark_completed({QUEUES[0]: 20}, {})
     assert group.broker.offsets == {QUEUES[0]: 20}
     assert member.prune_resets() == {}
 

@@ -260,7 +260,7 @@ def test_deleted_topic_is_dropped_without_a_commit() -> None:
     member.mark_in_flight({later: (0, 5)})
     group.cluster.delete_topic("orders-b")
     list_topics(member)
-    member.mark_completed({later: 5})
+    member.mark_completed({later: 5}, {})
     snapshot = member.refresh_metadata([later])
     assert snapshot.owned == set(QUEUES)
     assert snapshot.topics == {"orders"}

@@ -120,7 +120,7 @@ def test_an_orderly_member_leads_a_queue_through_all_its_states(cluster: Simulat
     assert orderly.refresh_metadata().owned == {A, B}
     cluster.set_others("you")
     assert orderly.refresh_metadata().owned == {A}
-    orderly.mark_completed({B: 10})
+    orderly.mark_completed({B: 10}, {})
     assert {held.queue for held in orderly.process_queues} == {A}
 
 

@@ -40,7 +40,7 @@ def test_consumer_is_in_no_list_and_commits_for_the_group() -> None:
     subject = consumer(group)
     subject.refresh_metadata()
     subject.mark_in_flight({QUEUES[1]: (0, 5)})
-    subject.mark_completed({QUEUES[1]: 5})
+    subject.mark_completed({QUEUES[1]: 5}, {})
     assert group.broker.offsets == {QUEUES[1]: 5}
     subject.leave()
     assert group.broker.consumer_ids() == []

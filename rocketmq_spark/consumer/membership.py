@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rocketmq_spark.consumer.cluster_api import ClusterApi, MetadataSnapshot
@@ -41,7 +40,6 @@ log = logging.getLogger(__name__)
 
 MAX_NAMED: Final = 8
 """Maximum number of queues that a log line names."""
-NO_STORE_TIMES: Final[Mapping[MessageQueue, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +171,11 @@ class Membership:
             self._positions[queue] = end_offset
             self._planned_generations[queue] = process_queue.generation
 
-    def mark_completed(
-        self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NO_STORE_TIMES
-    ) -> None:
+    def mark_completed(self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]) -> None:
         """Remove the ranges in flight that end at or below their queue's offset in ``end_offsets``: they are in the
         sink. If there was one, or an offset is unconfirmed, commit all unconfirmed offsets, wait, and unlock and drop
         RELEASING queues without a range in flight or unconfirmed offset; else send nothing. ``stored_to_ms``: store
-        time, in epoch ms, of the newest message that a queue had when it was planned; by default unknown."""
+        time, in epoch ms, of the newest message that a queue had when it was planned; missing: unknown."""
         if self._complete_ranges(end_offsets, stored_to_ms) or self.offsets.unconfirmed:
             self._last_view = None
             self.offsets.persist()
