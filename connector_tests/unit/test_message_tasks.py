@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 import zlib
 from collections.abc import Callable
 from typing import Final, NoReturn
@@ -12,6 +11,7 @@ import pytest
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record, batch_of
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from connector_tests.support.traced_memory import least_peak_bytes
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle, PopCheckPoint, ReceivedMessage, RecordFormat
@@ -161,14 +161,12 @@ def test_what_was_decoded_in_vain_is_freed_before_the_halves_are_decoded(monkeyp
     body = zlib.compress(bytes(250_000))
     records = [Record(body=body, queue_offset=number, sys_flag=COMPRESSED) for number in range(64)]
     (task,) = tasks_of([ReceivedMessage(received(0).handle, memoryview(one.encode())) for one in records], None)
-    tracemalloc.start()
-    try:
+
+    def read() -> None:
         batches = read_parts(task, ReadOptions.parse(REQUIRED), default_schema())
         assert sum(batch.num_rows for batch in batches) == 64
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak_bytes < 3 * MIB
+
+    assert least_peak_bytes(read) < 3 * MIB
 
 
 def test_rows_of_one_good_batch_come_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
