@@ -61,13 +61,16 @@ def json_line(stored: StoredMessage) -> str:
         "keys": message.keys,
         "properties": dict(message.properties),
     }
+    return json.dumps(fields | _body_fields(stored))
+
+
+def _body_fields(stored: StoredMessage) -> dict[str, str]:
+    """Return the fields of ``json_line`` that hold the body."""
     if isinstance(stored, UndecodableMessage):
-        content = {"problem": stored.problem, "storedBodyBase64": base64.b64encode(message.body).decode()}
-    elif (body := _text_or_none(message.body)) is not None:
-        content = {"body": body}
-    else:
-        content = {"bodyBase64": base64.b64encode(message.body).decode()}
-    return json.dumps(fields | content)
+        return {"problem": stored.problem, "storedBodyBase64": base64.b64encode(stored.message.body).decode()}
+    if (body := _text_or_none(stored.body)) is not None:
+        return {"body": body}
+    return {"bodyBase64": base64.b64encode(stored.body).decode()}
 
 
 def origin_topic(message: MessageExt) -> str | None:

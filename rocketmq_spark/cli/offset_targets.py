@@ -101,9 +101,8 @@ def checkpoint_offsets(text: str, path: str) -> dict[MessageQueue, int]:
     offsets: dict[MessageQueue, int] = {}
     for queue, progress in (entry for source in sources for entry in source.queues.items()):
         if offsets.setdefault(queue, progress.end_offset) != progress.end_offset:
-            raise OptionError(
-                "CHECKPOINT_UNREADABLE", path=path, problem=f"its sources have different offsets of {queue}"
-            )
+            problem = f"its sources have different offsets of {queue}"
+            raise OptionError("CHECKPOINT_UNREADABLE", path=path, problem=problem)
     return offsets
 
 

@@ -46,11 +46,8 @@ def _pyspark(environment: Environment) -> Iterator[Diagnosis]:
     """Yield a problem if PySpark is not installed or before 4.0, a warning after 4.3; nothing if its version has no
     numbers."""
     if environment.pyspark is None:
-        yield _environment(
-            "PYSPARK_MISSING",
-            "PySpark is not installed in this Python",
-            "Run this command in the environment of the driver, or install 'pyspark'.",
-        )
+        advice = "Run this command in the environment of the driver, or install 'pyspark'."
+        yield _environment("PYSPARK_MISSING", "PySpark is not installed in this Python", advice)
         return
     found = _NUMBERS.match(environment.pyspark)
     version = (int(found[1]), int(found[2])) if found else OLDEST_PYSPARK
@@ -58,12 +55,8 @@ def _pyspark(environment: Environment) -> Iterator[Diagnosis]:
         advice = "Use PySpark 4.0 or newer, which has Python data sources."
         yield _environment("UNSUPPORTED_SPARK_VERSION", f"PySpark {environment.pyspark} is too old", advice)
     elif version > NEWEST_PYSPARK:
-        yield _environment(
-            "UNTESTED_SPARK_VERSION",
-            f"PySpark {environment.pyspark} is untested",
-            "Use PySpark 4.0 to 4.3.",
-            Severity.WARNING,
-        )
+        problem = f"PySpark {environment.pyspark} is untested"
+        yield _environment("UNTESTED_SPARK_VERSION", problem, "Use PySpark 4.0 to 4.3.", Severity.WARNING)
 
 
 def _decoder(environment: Environment) -> Iterator[Diagnosis]:

@@ -53,10 +53,8 @@ def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int
     if _TOO_LARGE in details:
         return response_too_large_error(address, request)
     if _COMPRESSED.search(details):
-        problem = "it is compressed, which is not supported"
-        return RemoteProtocolError(
-            "MALFORMED_RESPONSE.BODY", subject=f"response of {address} to {request}", problem=problem
-        )
+        subject, problem = f"response of {address} to {request}", "it is compressed, which is not supported"
+        return RemoteProtocolError("MALFORMED_RESPONSE.BODY", subject=subject, problem=problem)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return TransportError("RESPONSE_TIMED_OUT", address=address, request=request, timeout_ms=timeout_ms)
     if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}:
