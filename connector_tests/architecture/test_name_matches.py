@@ -30,7 +30,7 @@ EXAMINED: Final = {
     "sink/columns.py::_listed": TEXT,
     "sink/message_ids.py::_id_of": TEXT,
     "sink/message_ids.py::the module": TEXT,
-    "remoting/unique_id.py::next_id": TEXT,
+    "remoting/producer.py::next_id": TEXT,
     "consumer/strategy_names.py::strategy_named": "names of strategies, which differ in more than case",
     "source/datasource.py::__init__": OPTIONS,
     "source/datasource.py::_any_read_options": OPTIONS,

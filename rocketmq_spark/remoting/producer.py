@@ -3,12 +3,15 @@ failures."""
 
 from __future__ import annotations
 
+import os
+import secrets
+import struct
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from secrets import randbits
-from typing import Final, TypeVar
+from typing import Final
 
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import Message, MessageQueue
@@ -16,13 +19,12 @@ from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.retry import SEND_ATTEMPTS, Retryability, retryability_of_send
 from rocketmq_spark.remoting.send_result import SendResult
-from rocketmq_spark.remoting.unique_id import UniqueIds
 from rocketmq_spark.wire.message.properties import UNIQ_KEY
 
-RANDOM_INDEX: Final = partial(randbits, 16)
+RANDOM_INDEX: Final = partial(secrets.randbits, 16)
 """Random initial queue index: without it many producers of few messages would all send to the first queue."""
 
-T = TypeVar("T")
+_ID_LAYOUT: Final = struct.Struct(">4sHIIH")
 
 
 class Producer:
@@ -109,3 +111,32 @@ class Producer:
             return message
         properties: Mapping[str, str] = {**message.properties, UNIQ_KEY: self._unique_ids.next_id()}
         return replace(message, properties=properties)
+
+
+class UniqueIds:
+    """Generator of message IDs, the property UNIQ_KEY. An ID has 32 upper-case hex digits: 4 random bytes, process, 4
+    random bytes, milliseconds of the month, counter.
+
+    ``mqadmin queryMsgByUniqueKey`` starts its search at that time. ``unix_ms`` is the wall clock.
+    Source: ``common/message/MessageClientIDSetter.java``; differs: random bytes replace IP address and class loader.
+    """
+
+    def __init__(self, unix_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._unix_ms = unix_ms
+        self._counter = count(secrets.randbits(16))
+        self._host = secrets.token_bytes(4)
+        self._loader = secrets.randbits(32)
+
+    def next_id(self) -> str:
+        """Return an ID with the current time and the next counter, which restarts after 65,536 IDs, the maximum per
+        millisecond. Threads: any."""
+        span_ms = milliseconds_of_month(self._unix_ms())
+        number = next(self._counter) & 0xFFFF
+        return _ID_LAYOUT.pack(self._host, os.getpid() & 0xFFFF, self._loader, span_ms, number).hex().upper()
+
+
+def milliseconds_of_month(unix_ms: int) -> int:
+    """Return the milliseconds since the local midnight at the start of the month."""
+    local = time.localtime(unix_ms // 1000)
+    began_s = int(time.mktime((local.tm_year, local.tm_mon, 1, 0, 0, 0, 0, 0, -1)))
+    return unix_ms - began_s * 1000

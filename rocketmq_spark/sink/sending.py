@@ -44,8 +44,7 @@ def send(
     """
     from rocketmq_spark.remoting.cluster_client import ClusterClient
     from rocketmq_spark.remoting.pool import ConnectionPool
-    from rocketmq_spark.remoting.producer import Producer
-    from rocketmq_spark.remoting.unique_id import UniqueIds
+    from rocketmq_spark.remoting.producer import Producer, UniqueIds
     from rocketmq_spark.sink.outgoing import message_id, outgoing_messages
 
     connection = connection_options({**options, "namesrvAddr": namesrv_addr})
