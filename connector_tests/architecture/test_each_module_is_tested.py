@@ -49,7 +49,6 @@ OWN = {
     "remoting.clock": "unit/test_executor_pull_client.py",
     "remoting.prober": "unit/test_message_probes.py",
     "remoting.pop_broker": "integration/test_receiver.py",
-    "remoting.send_result": "integration/test_broker_operations.py",
     "sink.columns": "unit/test_sink_columns.py",
     "source.datasource": "unit/test_stream_reader.py",
     "source.pop.message_reader": "unit/test_message_tasks.py",
@@ -96,7 +95,6 @@ THROUGH = {
     "remoting.future": ("integration/test_simulated_broker.py", "consumer.cluster_api"),
     "pop.topic_checks": ("integration/test_receiver.py", "pop.remoting_transport"),
     "remoting.read_checks": ("integration/test_broker_operations.py", "remoting.broker"),
-    "remoting.send_rpc": ("unit/test_broker.py", "remoting.broker"),
     "wire.arrow.record_columns": ("unit/test_columns.py", "wire.arrow.columns"),
 }
 """The test module that is a module's own, and the module whose names it uses, which imports it."""

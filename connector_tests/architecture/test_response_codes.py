@@ -12,7 +12,7 @@ import rocketmq_spark
 PACKAGE = Path(rocketmq_spark.__file__).parent
 NAMING = {
     "remoting/retry.py": "the table of what may be tried again",
-    "remoting/send_result.py": "the table of what became of a message",
+    "remoting/broker_rpcs.py": "the table of what became of a message",
     "wire/remoting/meanings.py": "the table of what an answer means to its request",
     "wire/remoting/pull.py": "the table of what became of a pull",
     "consumer/request_handlers.py": "answers a broker",

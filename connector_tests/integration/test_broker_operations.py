@@ -19,14 +19,13 @@ from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError, Rou
 from rocketmq_spark.model import BrokerAddress, Message, MessageExt, MessageFilter, MessageQueue, StoredMessage
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.pull.pull_request import PullRequest
+from rocketmq_spark.remoting.broker_rpcs import SendStatus, send_batch_rpc
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 from rocketmq_spark.remoting.route_table import RouteTable
-from rocketmq_spark.remoting.send_result import SendStatus
-from rocketmq_spark.remoting.send_rpc import send_batch_rpc
 from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.subscription import build_subscription
 from rocketmq_spark.wire.body.topics import TopicSettings

@@ -29,9 +29,8 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, DataLossError, RemoteProtocolError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.broker_rpcs import send_header, send_rpc
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.send_result import send_header
-from rocketmq_spark.remoting.send_rpc import send_rpc
 from rocketmq_spark.source.data_loss import RETENTION
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.wire.message.batch import encode_batch

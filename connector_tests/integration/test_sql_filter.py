@@ -21,10 +21,9 @@ from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRang
 from rocketmq_spark.options import BatchReadOptions
 from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.pull.range_puller import new_range_puller
+from rocketmq_spark.remoting.broker_rpcs import send_header, send_rpc
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.send_result import send_header
-from rocketmq_spark.remoting.send_rpc import send_rpc
 from rocketmq_spark.source.batch.queue_lookup import QueueLookup
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema

@@ -21,9 +21,8 @@ from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, dead_lett
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.remoting.broker_rpcs import send_header, send_rpc
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.send_result import send_header
-from rocketmq_spark.remoting.send_rpc import send_rpc
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 from rocketmq_spark.source.schema import default_schema

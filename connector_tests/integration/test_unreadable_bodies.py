@@ -18,12 +18,11 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.broker_rpcs import send_header, send_rpc
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
-from rocketmq_spark.remoting.send_result import send_header
-from rocketmq_spark.remoting.send_rpc import send_rpc
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader

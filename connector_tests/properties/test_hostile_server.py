@@ -43,8 +43,8 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.delivery_attempts import split_exhausted
 from rocketmq_spark.pop.pop_responses import batch_acks_of, decode_pop_response
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceivedMessage, handles_from_json, handles_to_json
-from rocketmq_spark.remoting.admin_rpcs import clock_rpc, group_connections_rpc, group_names_rpc, group_switches_rpc
 from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.broker_rpcs import clock_rpc, group_connections_rpc, group_names_rpc, group_switches_rpc
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
 from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.source.partitioning import tasks_of

@@ -19,11 +19,10 @@ from connector_tests.support.streams import TIMEOUT_MS, TIMEOUT_S, Topic, eventu
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import BrokerAddress, Message
 from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.broker_rpcs import send_header, send_rpc
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
-from rocketmq_spark.remoting.send_result import send_header
-from rocketmq_spark.remoting.send_rpc import send_rpc
 from rocketmq_spark.wire.arrow.column_table import FIRST_TIMESTAMP_MS, LAST_TIMESTAMP_MS
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 from rocketmq_spark.wire.remoting.codes import RequestCode

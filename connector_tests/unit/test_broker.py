@@ -12,9 +12,9 @@ from connector_tests.support.scripted_broker import ScriptedBroker, build_respon
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
+from rocketmq_spark.remoting.broker_rpcs import SendStatus
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
-from rocketmq_spark.remoting.send_result import SendStatus
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand

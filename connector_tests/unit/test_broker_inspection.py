@@ -18,7 +18,8 @@ from rocketmq_spark.inspection.broker_inspection import (
 )
 from rocketmq_spark.inspection.rows import GroupState
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
-from rocketmq_spark.remoting.broker import ROCKETMQ_5, Broker
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.broker_rpcs import ROCKETMQ_5
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_spark.remoting.send_result import SendStatus
+from rocketmq_spark.remoting.broker_rpcs import SendStatus
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.meanings import MEANINGS, Meaning, is_go_away, meaning_of

@@ -28,9 +28,9 @@ from rocketmq_spark.inspection.rows import GroupRow
 from rocketmq_spark.model import MessageQueue, QueueBounds, nested
 from rocketmq_spark.options.kinds import ANY_POSITIONS
 from rocketmq_spark.options.queue_positions import QueuePositions
-from rocketmq_spark.remoting.broker import ROCKETMQ_5, Broker
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.broker_rpcs import ROCKETMQ_5, reset_offset_rpc
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.offset_rpcs import reset_offset_rpc
 from rocketmq_spark.remoting.retry import is_group_offline
 
 HEADER: Final = ("topic", "broker", "queue", "first", "committed", "next")

@@ -13,8 +13,8 @@ from rocketmq_spark.errors import BrokerError, OptionError, RemoteProtocolError,
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ConnectionOptions
 from rocketmq_spark.remoting.address_map import reachable_route
-from rocketmq_spark.remoting.admin_rpcs import clock_rpc, group_connections_rpc, group_switches_rpc
 from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.broker_rpcs import clock_rpc, group_connections_rpc, group_switches_rpc, send_batch_rpc
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -22,7 +22,6 @@ from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.read_checks import NO_QUEUE, SELF_TEST_TOPIC
 from rocketmq_spark.remoting.retry import is_disconnected
 from rocketmq_spark.remoting.secured import connect_with
-from rocketmq_spark.remoting.send_rpc import send_batch_rpc
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.body.connections import GroupConnections
 from rocketmq_spark.wire.body.inspection import GroupSwitches, clock_ahead_ms

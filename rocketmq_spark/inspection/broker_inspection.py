@@ -9,8 +9,8 @@ from typing import Final
 from rocketmq_spark.errors import BrokerError, RouteError
 from rocketmq_spark.inspection.rows import GroupRow, GroupState, conclusive_offsets
 from rocketmq_spark.model import MessageQueue, QueueBounds
-from rocketmq_spark.remoting.admin_rpcs import group_connections_rpc, group_names_rpc
 from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.broker_rpcs import group_connections_rpc, group_names_rpc
 from rocketmq_spark.remoting.retry import is_access_denied, is_topic_missing_at_broker
 from rocketmq_spark.wire.body.connections import GroupConnections
 

@@ -15,14 +15,24 @@ from typing import Final, NamedTuple
 from rocketmq_spark.errors import DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageFilter, MessageQueue, QueueBounds, StoredMessage, retry_topic
 from rocketmq_spark.remoting import read_checks
-from rocketmq_spark.remoting.admin_rpcs import topic_config_rpc
+from rocketmq_spark.remoting.broker_rpcs import (
+    SendResult,
+    StoredOffset,
+    commit_rpc,
+    pull_rpc,
+    query_offset_rpc,
+    reset_offset_rpc,
+    running_info_rpc,
+    search_offset_rpc,
+    send_batch_rpc,
+    send_header,
+    send_rpc,
+    topic_config_rpc,
+)
 from rocketmq_spark.remoting.future import Future
-from rocketmq_spark.remoting.message_probes import find_first_offsets, probe_sizes, probe_store_times, pull_rpc
-from rocketmq_spark.remoting.offset_rpcs import commit_rpc, reset_offset_rpc
+from rocketmq_spark.remoting.message_probes import find_first_offsets, probe_sizes, probe_store_times
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
-from rocketmq_spark.remoting.send_result import SendResult, send_header
-from rocketmq_spark.remoting.send_rpc import send_batch_rpc, send_rpc
 from rocketmq_spark.wire.body.groups import (
     Heartbeat,
     decode_consumer_ids,
@@ -30,7 +40,7 @@ from rocketmq_spark.wire.body.groups import (
     encode_heartbeat,
     encode_lock_batch,
 )
-from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_consumer_running_info
+from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.topics import ConsumeProgress, TopicSettings, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.message.batch import encode_batch, message_properties
 from rocketmq_spark.wire.message.properties import encode_properties
@@ -42,12 +52,8 @@ from rocketmq_spark.wire.remoting.headers import (
     CreateTopicRequest,
     DeleteTopicRequest,
     GetConsumerListByGroupRequest,
-    GetConsumerRunningInfoRequest,
     GetConsumeStatsRequest,
     GetTopicStatsInfoRequest,
-    OffsetResponse,
-    QueryConsumerOffsetRequest,
-    SearchOffsetRequest,
     UnregisterClientRequest,
 )
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
@@ -55,9 +61,6 @@ from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
 
 HOLD_SLACK_MS: Final = 6_000
 """Extra response timeout of a long poll: a broker checks its held pulls every 5 s."""
-
-ROCKETMQ_5: Final = 412
-"""Version number of V5_0_0_SNAPSHOT. Source: ``common/MQVersion.java``."""
 
 
 class SearchHints(NamedTuple):
@@ -74,7 +77,7 @@ class StoredOffsets(NamedTuple):
 
     broker: Broker
     group: str
-    futures: Mapping[MessageQueue, ResponseFuture[_StoredOffset]]
+    futures: Mapping[MessageQueue, ResponseFuture[StoredOffset]]
 
     def result(self) -> dict[MessageQueue, int | None]:
         """Wait, and return the group's offset by queue; None where the broker stores none. If RocketMQ 4 returned 0 for
@@ -167,7 +170,7 @@ class Broker(RemotingClient):
 
     def submit_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> SearchHints:
         """Send the requests of ``query_search_hints`` without waiting, all in flight at once; return the future."""
-        return SearchHints({queue: self.submit(_search_offset(queue, at)) for queue, at in timestamps_ms.items()})
+        return SearchHints({queue: self.submit(search_offset_rpc(queue, at)) for queue, at in timestamps_ms.items()})
 
     def probe_store_times(
         self, offsets: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
@@ -192,7 +195,7 @@ class Broker(RemotingClient):
 
     def submit_query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> StoredOffsets:
         """Send the requests of ``query_offsets`` without waiting, all in flight at once; return the future."""
-        return StoredOffsets(self, group, {queue: self.submit(_query_offset(group, queue)) for queue in queues})
+        return StoredOffsets(self, group, {queue: self.submit(query_offset_rpc(group, queue)) for queue in queues})
 
     def submit_update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> OffsetUpdates:
         """Send a commit of the group's offset for each queue, all in flight at once, without waiting. The broker stores
@@ -249,7 +252,7 @@ class Broker(RemotingClient):
         """Request the running infos of members, all at once, wait, and return them by client ID. The broker queries
         each member; members whose request fails are missing. Raises TransportError if a request cannot be sent."""
         infos: dict[str, ConsumerRunningInfo] = {}
-        futures = {client_id: self.submit(_running_info(group, client_id)) for client_id in client_ids}
+        futures = {client_id: self.submit(running_info_rpc(group, client_id)) for client_id in client_ids}
         for client_id, future in futures.items():
             with suppress(RocketMQError):
                 infos[client_id] = future.result()
@@ -356,40 +359,3 @@ def _command(code: RequestCode, header: Header | None = None, body: bytes = b"")
 def _read_consumer_ids(response: RemotingCommand) -> list[str]:
     is_none = meaning_of(RequestCode.GET_CONSUMER_LIST_BY_GROUP, response) is Meaning.EMPTY
     return [] if is_none else decode_consumer_ids(response.body)
-
-
-def _running_info(group: str, client_id: str) -> Rpc[ConsumerRunningInfo]:
-    """Return the RPC for the running info of one member of the group; the broker requests it from the member."""
-    header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id)
-    command = _command(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
-    return Rpc(command, lambda response: decode_consumer_running_info(response.body))
-
-
-class _StoredOffset(NamedTuple):
-    """A group's offset. RocketMQ 4 returns 0 also without one, if the queue's first message is still in memory."""
-
-    value: int | None
-    is_conclusive: bool
-
-
-def _query_offset(group: str, queue: MessageQueue) -> Rpc[_StoredOffset]:
-    """Return the RPC for the group's offset of a queue, None without one; a 0 from RocketMQ 4 is not conclusive."""
-    header = QueryConsumerOffsetRequest(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
-    command = _command(RequestCode.QUERY_CONSUMER_OFFSET, header)
-
-    def decode(response: RemotingCommand) -> _StoredOffset:
-        if meaning_of(RequestCode.QUERY_CONSUMER_OFFSET, response) is Meaning.EMPTY:
-            return _StoredOffset(None, is_conclusive=True)
-        offset = _read_offset(response)
-        return _StoredOffset(offset, is_conclusive=offset != 0 or response.version >= ROCKETMQ_5)
-
-    return Rpc(command, decode)
-
-
-def _read_offset(response: RemotingCommand) -> int:
-    return OffsetResponse.from_fields(response.fields).offset
-
-
-def _search_offset(queue: MessageQueue, timestamp_ms: int) -> Rpc[int]:
-    header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp_ms=timestamp_ms)
-    return Rpc(_command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _read_offset)

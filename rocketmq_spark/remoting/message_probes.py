@@ -7,14 +7,12 @@ from typing import Final
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.broker_rpcs import pull_rpc
 from rocketmq_spark.remoting.first_stored import first_stored
 from rocketmq_spark.remoting.prober import Prober
-from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc
+from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture
 from rocketmq_spark.wire.message.stored_message import decode_first
-from rocketmq_spark.wire.remoting.codes import RequestCode
-from rocketmq_spark.wire.remoting.command import RemotingCommand
-from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult, PullStatus, read_pull
-from rocketmq_spark.wire.remoting.pull_frames import pull_header
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult, PullStatus
 
 MAX_CONCURRENT_PROBES: Final = 32
 """Maximum number of probes in flight; the response to each may be an entire message."""
@@ -22,14 +20,6 @@ MAX_CONCURRENT_PROBES: Final = 32
 MAX_SEARCH_PULLS: Final = 131_072
 """Maximum number of pulls of one search. Two suffice, and some hundred where the broker's result is wrong; it takes
 thousands to cross messages whose commit log files were deleted."""
-
-
-def pull_rpc(
-    group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
-) -> Rpc[PullResult]:
-    """Return the RPC of a pull; see ``Broker.pull`` and ``Broker.long_poll``."""
-    header = pull_header(group, queue, offset, max_messages, expression, suspend_ms)
-    return Rpc(RemotingCommand(RequestCode.PULL_MESSAGE, fields=header.to_fields()), read_pull)
 
 
 def find_first_offsets(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from rocketmq_spark.errors import BrokerError, RocketMQError
-from rocketmq_spark.remoting.admin_rpcs import topic_config_rpc
+from rocketmq_spark.remoting.broker_rpcs import topic_config_rpc
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
 from rocketmq_spark.wire.body.batch_ack import BatchAck, encode_batch_ack
 from rocketmq_spark.wire.body.groups import GroupRetrySettings, decode_group_retry_settings

@@ -1,4 +1,4 @@
-"""RPCs that inspect a broker."""
+"""What brokers are sent, and what their responses mean."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from rocketmq_spark.errors import BrokerError
-from rocketmq_spark.model import BrokerAddress
-from rocketmq_spark.remoting.admin_rpcs import group_connections_rpc, group_names_rpc
+from rocketmq_spark.model import BrokerAddress, MessageQueue
+from rocketmq_spark.remoting.broker_rpcs import commit_rpc, group_connections_rpc, group_names_rpc, reset_offset_rpc
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.remoting_client import RemotingClient
 from rocketmq_spark.wire.body.connections import GroupConnections
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+
+QUEUE = MessageQueue("orders", "broker-a", 3)
 
 
 @pytest.fixture
@@ -41,3 +44,30 @@ def test_refusal_is_no_empty_group(server: ScriptedBroker, broker: RemotingClien
     server.on(RequestCode.GET_CONSUMER_CONNECTION_LIST, build_response(ResponseCode.SYSTEM_ERROR, remark="broken"))
     with pytest.raises(BrokerError, match="broken"):
         broker.call(group_connections_rpc("g"))
+
+
+def test_reset_names_queue_and_offset_and_no_time() -> None:
+    command = reset_offset_rpc("g", QUEUE, 17).command
+    assert command.code == RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+    assert command.fields == {
+        "group": "g",
+        "topic": "orders",
+        "queueId": "3",
+        "timestamp": "-1",
+        "offset": "17",
+        "isForce": "true",
+    }
+
+
+def test_update_names_queue_and_offset() -> None:
+    command = commit_rpc("a:1", "g", QUEUE, 17).command
+    assert command.code == RequestCode.UPDATE_CONSUMER_OFFSET
+    assert command.fields == {"consumerGroup": "g", "topic": "orders", "queueId": "3", "commitOffset": "17"}
+
+
+def test_update_that_is_not_accepted_names_the_queue() -> None:
+    decode = commit_rpc("a:1", "g", QUEUE, 17).decode
+    decode(RemotingCommand(ResponseCode.SUCCESS))
+    not_accepted = RemotingCommand(ResponseCode.SUCCESS, remark="Offset has been previously reset")
+    with pytest.raises(BrokerError, match="OFFSET_RESET_PENDING"):
+        decode(not_accepted)

@@ -1,0 +1,240 @@
+"""RPCs of brokers: the command of a request, and what its response means. Clients of brokers send them.
+
+Sends have their result here too: the status of the stored messages, and their place.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final, NamedTuple
+
+from rocketmq_spark.errors import BrokerError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.remoting_client import Rpc, decode_nothing
+from rocketmq_spark.wire.body.connections import GroupConnections, decode_group_connections, decode_group_names
+from rocketmq_spark.wire.body.inspection import GroupSwitches, decode_clock, decode_group_switches
+from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_consumer_running_info
+from rocketmq_spark.wire.body.topics import TopicSettings, decode_topic_settings
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.headers import (
+    GetConsumerConnectionListRequest,
+    GetConsumerRunningInfoRequest,
+    OffsetResponse,
+    QueryConsumerOffsetRequest,
+    SearchOffsetRequest,
+    SendMessageRequest,
+    SendMessageResponse,
+    UpdateConsumerOffsetRequest,
+)
+from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
+from rocketmq_spark.wire.remoting.pull import PullResult, read_pull
+from rocketmq_spark.wire.remoting.pull_frames import pull_header
+
+ROCKETMQ_5: Final = 412
+"""Version number of V5_0_0_SNAPSHOT. Source: ``common/MQVersion.java``."""
+
+NONEXISTENT_TOPIC: Final = "-"
+"""A name that no topic has. A broker with ``autoCreateTopicEnable`` creates a missing topic from the default topic that
+a send names; with this name it creates none."""
+
+# -------------------------------------------------------------------------------------------------------------- pulling
+
+
+def pull_rpc(
+    group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
+) -> Rpc[PullResult]:
+    """Return the RPC of a pull; see ``Broker.pull`` and ``Broker.long_poll``."""
+    header = pull_header(group, queue, offset, max_messages, expression, suspend_ms)
+    return Rpc(RemotingCommand(RequestCode.PULL_MESSAGE, fields=header.to_fields()), read_pull)
+
+
+def search_offset_rpc(queue: MessageQueue, timestamp_ms: int) -> Rpc[int]:
+    """Return the RPC for the broker's hint where a queue's messages of a time begin; see ``Broker.search_offsets``."""
+    header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp_ms=timestamp_ms)
+    command = RemotingCommand(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields=header.to_fields())
+    return Rpc(command, lambda response: OffsetResponse.from_fields(response.fields).offset)
+
+
+# -------------------------------------------------------------------------------------------------------- group offsets
+
+
+class StoredOffset(NamedTuple):
+    """A group's offset. RocketMQ 4 returns 0 also without one, if the queue's first message is still in memory."""
+
+    value: int | None
+    is_conclusive: bool
+
+
+def query_offset_rpc(group: str, queue: MessageQueue) -> Rpc[StoredOffset]:
+    """Return the RPC for the group's offset of a queue, None without one; a 0 from RocketMQ 4 is not conclusive."""
+    header = QueryConsumerOffsetRequest(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
+
+    def decode(response: RemotingCommand) -> StoredOffset:
+        if meaning_of(RequestCode.QUERY_CONSUMER_OFFSET, response) is Meaning.EMPTY:
+            return StoredOffset(None, is_conclusive=True)
+        offset = OffsetResponse.from_fields(response.fields).offset
+        return StoredOffset(offset, is_conclusive=offset != 0 or response.version >= ROCKETMQ_5)
+
+    return Rpc(RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, fields=header.to_fields()), decode)
+
+
+def commit_rpc(address: str, group: str, queue: MessageQueue, offset: int) -> Rpc[None]:
+    """Return the RPC by which members commit ``offset`` of a queue. ``address``: the broker's, for errors. Decoding
+    raises BrokerError[OFFSET_RESET_PENDING] if an operator's reset is pending, so that the offset was not stored."""
+    header = UpdateConsumerOffsetRequest(
+        consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+    )
+
+    def decode(response: RemotingCommand) -> None:
+        """Raise the error of a pending reset, else do nothing."""
+        if meaning_of(RequestCode.UPDATE_CONSUMER_OFFSET, response) is Meaning.OFFSET_RESET_PENDING:
+            raise BrokerError(
+                "OFFSET_RESET_PENDING", address=address, queue=str(queue), group=group, code=response.code
+            )
+
+    return Rpc(RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, fields=header.to_fields()), decode)
+
+
+def reset_offset_rpc(group: str, queue: MessageQueue, offset: int) -> Rpc[None]:
+    """Return the RPC by which operators' tools reset the group's offset of one queue to ``offset``. With ACLs the
+    permission UPDATE on topic and group is required.
+
+    Source: ``broker/processor/AdminBrokerProcessor.java#resetOffset``.
+    """
+    fields = {
+        "group": group,
+        "topic": queue.topic,
+        "queueId": str(queue.queue_id),
+        "timestamp": "-1",
+        "offset": str(offset),
+        "isForce": "true",
+    }
+    return Rpc(RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields=fields), decode_nothing)
+
+
+# -------------------------------------------------------------------------------------------------------------- sending
+
+
+class SendStatus(Enum):
+    """Durability of a message, which is stored in every case. Source: ``client/producer/SendStatus.java``."""
+
+    SEND_OK = ResponseCode.SUCCESS
+    FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
+    SLAVE_NOT_AVAILABLE = ResponseCode.SLAVE_NOT_AVAILABLE
+    FLUSH_SLAVE_TIMEOUT = ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """Place of stored messages. ``offset_msg_ids``: one per message; ``queue_offset``: of the first message."""
+
+    status: SendStatus
+    queue: MessageQueue
+    queue_offset: int
+    offset_msg_ids: tuple[str, ...]
+
+
+def send_header(
+    queue: MessageQueue,
+    producer_group: str,
+    *,
+    sys_flag: int = 0,
+    flag: int = 0,
+    properties: str = "",
+    is_batch: bool = False,
+) -> SendMessageRequest:
+    """Return the request header of a send to ``queue``, with encoded ``properties``; it was born now."""
+    return SendMessageRequest(
+        producer_group=producer_group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        sys_flag=sys_flag,
+        born_timestamp_ms=int(time.time() * 1000),
+        flag=flag,
+        properties=properties,
+        is_batch=is_batch,
+    )
+
+
+def send_rpc(
+    code: RequestCode, header: SendMessageRequest, body: bytes | memoryview, queue: MessageQueue
+) -> Rpc[SendResult]:
+    """Return the RPC that stores the messages in ``body`` in ``queue``. ``code``: SEND_MESSAGE_V2 for one message,
+    SEND_BATCH_MESSAGE for a batch, with the matching ``header``."""
+
+    def decode(response: RemotingCommand) -> SendResult:
+        """Return the status and the place that the broker reports."""
+        stored = SendMessageResponse.from_fields(response.fields)
+        where = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
+        return SendResult(SendStatus(response.code), where, stored.queue_offset, tuple(stored.message_id.split(",")))
+
+    return Rpc(RemotingCommand(code, fields=header.to_fields(), body=body), decode)
+
+
+def send_batch_rpc(
+    body: bytes | memoryview,
+    queue: MessageQueue,
+    producer_group: str,
+    *,
+    sys_flag: int = 0,
+    properties: str | None = None,
+) -> Rpc[SendResult]:
+    """Return the RPC that stores in ``queue``, without ``properties``, a batch (``body``: its messages, encoded one
+    after another), else a single message with this body and these encoded properties. ``sys_flag``: compression of the
+    bodies. The broker does not re-create a deleted topic."""
+    is_batch = properties is None
+    header = send_header(queue, producer_group, sys_flag=sys_flag, properties=properties or "", is_batch=is_batch)
+    code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
+    return send_rpc(code, replace(header, default_topic=NONEXISTENT_TOPIC), body, queue)
+
+
+# ----------------------------------------------------------------------------------------------------------- inspection
+
+
+def topic_config_rpc(topic: str) -> Rpc[TopicSettings]:
+    """Return the RPC for a topic's settings on a broker. With ACLs the permission GET on the topic is required."""
+    command = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, fields={"topic": topic})
+    return Rpc(command, lambda response: decode_topic_settings(response.body))
+
+
+def group_names_rpc() -> Rpc[list[str]]:
+    """Return the RPC for the names of all groups of a broker, the system's included."""
+    command = RemotingCommand(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    return Rpc(command, lambda response: decode_group_names(response.body))
+
+
+def group_connections_rpc(group: str) -> Rpc[GroupConnections]:
+    """Return the RPC for the members of ``group`` that are connected to a broker. The result is empty, not an error, if
+    the group has no member on this broker. With ACLs the permission GET on the group is required."""
+    header = GetConsumerConnectionListRequest(consumer_group=group)
+
+    def decode(response: RemotingCommand) -> GroupConnections:
+        """Return the connected members; none if the broker reports that the group is not online."""
+        if meaning_of(RequestCode.GET_CONSUMER_CONNECTION_LIST, response) is Meaning.EMPTY:
+            return GroupConnections()
+        return decode_group_connections(response.body)
+
+    return Rpc(RemotingCommand(RequestCode.GET_CONSUMER_CONNECTION_LIST, fields=header.to_fields()), decode)
+
+
+def running_info_rpc(group: str, client_id: str) -> Rpc[ConsumerRunningInfo]:
+    """Return the RPC for the running info of one member of the group; the broker requests it from the member."""
+    header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id)
+    command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=header.to_fields())
+    return Rpc(command, lambda response: decode_consumer_running_info(response.body))
+
+
+def clock_rpc() -> Rpc[int | None]:
+    """Return the RPC for a broker's clock (Unix ms), see ``decode_clock``. With ACLs GET on the cluster is required."""
+    command = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
+    return Rpc(command, lambda response: decode_clock(response.body))
+
+
+def group_switches_rpc(group: str) -> Rpc[GroupSwitches]:
+    """Return the RPC for a group's switches. A broker that creates groups on demand creates this one. With ACLs GET on
+    the group is required."""
+    command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})
+    return Rpc(command, lambda response: decode_group_switches(response.body))
