@@ -7,7 +7,7 @@ import pytest
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import BrokerData, TopicRoute
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.address_map import reachable_broker, reachable_route
+from rocketmq_spark.remoting.namesrv import reachable_broker, reachable_route
 
 REQUIRED = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
 ADDRESS_MAP = (("172.17.0.3:10911", "localhost:20911"), ("[fd00::3]:10911", "localhost:30911"))

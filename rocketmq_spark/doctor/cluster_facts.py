@@ -12,12 +12,11 @@ from rocketmq_spark.doctor.facts import BrokerFacts, Job, RouteResult, ServerFac
 from rocketmq_spark.errors import BrokerError, OptionError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ConnectionOptions
-from rocketmq_spark.remoting.address_map import reachable_route
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.broker_rpcs import clock_rpc, group_connections_rpc, group_switches_rpc, send_batch_rpc
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.namesrv import NameServers, reachable_route
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.read_checks import NO_QUEUE, SELF_TEST_TOPIC
 from rocketmq_spark.remoting.retry import is_disconnected

@@ -12,9 +12,8 @@ from typing import Final, TypeVar
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options.connection import ConnectionOptions
-from rocketmq_spark.remoting.address_map import AddressMap
 from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.namesrv import AddressMap, NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.proxied_broker import ProxiedBroker

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import BrokerAddress, TopicList, TopicRoute
-from rocketmq_spark.remoting.address_map import AddressMap, reachable_broker, reachable_route
+from rocketmq_spark.model import BrokerAddress, BrokerData, TopicList, TopicRoute
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.proxied import behind_proxy, is_from_proxy
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
@@ -24,11 +23,14 @@ from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
 
 T = TypeVar("T")
 
+AddressMap: TypeAlias = tuple[tuple[str, str], ...]
+"""Pairs of a broker's advertised address, such as that of a container, and its reachable one: ``brokerAddressMap``."""
+
 
 class NameServers:
     """Name servers, called one at a time: the one that responded last first, then the next after a failure.
 
-    ``address_map``: of ``brokerAddressMap``. All addresses of brokers come from here, and are reachable ones.
+    All addresses of brokers come from here, and are reachable ones: those of ``address_map``, others as advertised.
     Threads: any.
     """
 
@@ -140,6 +142,19 @@ class NameServers:
     def _by_preference(self) -> list[int]:
         first, count = self._preferred, len(self._clients)
         return [(first + step) % count for step in range(count)]
+
+
+def reachable_broker(broker: BrokerData, address_map: AddressMap) -> BrokerData:
+    """Return ``broker`` with reachable addresses, of its master and its slaves."""
+    reachable = dict(address_map)
+    return replace(broker, addresses={number: reachable.get(at, at) for number, at in broker.addresses.items()})
+
+
+def reachable_route(route: TopicRoute, address_map: AddressMap) -> TopicRoute:
+    """Return ``route`` with reachable addresses of all its brokers."""
+    if not address_map:
+        return route
+    return replace(route, brokers=tuple(reachable_broker(broker, address_map) for broker in route.brokers))
 
 
 def _query_routes(client: RemotingClient, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
