@@ -6,16 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from connector_tests.support.group_bodies import connections, consume_stats, groups, topic_stats
+from connector_tests.support.group_bodies import connections, consume_stats, topic_stats
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from rocketmq_spark.errors import BrokerError
-from rocketmq_spark.inspection.broker_inspection import (
-    MAX_CONCURRENT_TOPICS,
-    query_bounds,
-    query_group_names,
-    query_group_rows,
-    query_group_state,
-)
+from rocketmq_spark.inspection.inspector import MAX_CONCURRENT_TOPICS, query_bounds, query_group_rows, query_group_state
 from rocketmq_spark.inspection.rows import GroupState
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.broker import Broker
@@ -93,8 +87,3 @@ def test_bounds_raise_other_refusals(server: ScriptedBroker, broker: Broker) -> 
     server.on(RequestCode.GET_TOPIC_STATS_INFO, build_response(ResponseCode.SYSTEM_ERROR, remark="broken"))
     with pytest.raises(BrokerError, match="broken"):
         query_bounds(broker, ["orders"])
-
-
-def test_group_names_are_those_of_the_broker(server: ScriptedBroker, broker: Broker) -> None:
-    server.on(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups("g", "TOOLS_CONSUMER"))
-    assert query_group_names(broker) == ["g", "TOOLS_CONSUMER"]
