@@ -23,7 +23,6 @@ OWN = {
     "_version": "unit/test_implementation.py",
     "cli.broker": "integration/test_cli_broker.py",
     "cli.main": "unit/test_cli_main.py",
-    "cli.name_server": "integration/test_cli_broker.py",
     "cli.offsets": "integration/test_cli_offsets.py",
     "cli.topic": "unit/test_cli_topic.py",
     "condition": "unit/test_errors.py",

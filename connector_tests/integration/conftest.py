@@ -7,7 +7,7 @@ import pytest
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Topic
 from connector_tests.support.timeouts import PATIENT
-from rocketmq_spark.cli import name_server
+from rocketmq_spark.cli import arguments
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.options.connection import connection_options
 
@@ -31,4 +31,4 @@ def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
 def namesrv_addr(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands connect to the cluster without ``--namesrv``, and wait for servers that stand still."""
     monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)
-    monkeypatch.setattr(name_server, "connection_options", lambda given: connection_options({**PATIENT, **given}))
+    monkeypatch.setattr(arguments, "connection_options", lambda given: connection_options({**PATIENT, **given}))

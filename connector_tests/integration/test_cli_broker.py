@@ -18,9 +18,9 @@ import pytest
 from connector_tests.support.jvm_options import rocketmq_environment
 from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.cli import broker, demo
+from rocketmq_spark.cli.arguments import properties
 from rocketmq_spark.cli.broker import topic_and_queues
 from rocketmq_spark.cli.main import COMMANDS, main
-from rocketmq_spark.cli.name_server import properties
 from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.namesrv import NameServers

@@ -11,9 +11,9 @@ from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Topic
 from connector_tests.support.timeouts import PATIENT_MS
+from rocketmq_spark.cli.arguments import cluster_at
 from rocketmq_spark.cli.lag import query_lag
 from rocketmq_spark.cli.lag_report import LagReport
-from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.acl import Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name

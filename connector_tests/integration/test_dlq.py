@@ -13,10 +13,10 @@ from connector_tests.integration.test_broker_operations import member, pulled, s
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.timeouts import PATIENT, PATIENT_MS
+from rocketmq_spark.cli.arguments import cluster_at
 from rocketmq_spark.cli.dlq import read_dead_letters
 from rocketmq_spark.cli.main import main
 from rocketmq_spark.cli.message_lines import message_of
-from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import BrokerAddress, Message, MessageExt, MessageQueue

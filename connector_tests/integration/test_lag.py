@@ -14,9 +14,9 @@ from connector_tests.integration.test_broker_operations import member
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic
 from connector_tests.support.timeouts import PATIENT, PATIENT_MS
+from rocketmq_spark.cli.arguments import cluster_at
 from rocketmq_spark.cli.lag import LAGS, query_lag
 from rocketmq_spark.cli.main import main
-from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import BrokerAddress, MessageQueue

@@ -12,10 +12,10 @@ import pytest
 
 from connector_tests.support.streams import Topic, await_resumed_dispatch, eventually
 from connector_tests.support.timeouts import PATIENT, PROCESS_S
+from rocketmq_spark.cli.arguments import cluster_at
 from rocketmq_spark.cli.main import main
 from rocketmq_spark.cli.message_lines import message_of
 from rocketmq_spark.cli.message_reading import PULLED_MESSAGES, read_messages
-from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.cli.tail import last_ranges
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name

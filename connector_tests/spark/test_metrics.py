@@ -14,8 +14,8 @@ from connector_tests.spark.conftest import StreamOf
 from connector_tests.spark.test_operators_view import Gate, diff_total
 from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.timeouts import PATIENT
+from rocketmq_spark.cli.arguments import cluster_at
 from rocketmq_spark.cli.lag import query_lag
-from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.metrics.metric_table import PREFIX
 from rocketmq_spark.metrics.prometheus import PrometheusListener

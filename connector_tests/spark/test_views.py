@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connector_tests.support.streams import Topic
 from connector_tests.support.timeouts import PATIENT
-from rocketmq_spark.cli.name_server import cluster_at
+from rocketmq_spark.cli.arguments import cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import BrokerAddress

@@ -8,7 +8,7 @@ import pytest
 
 import rocketmq_spark
 from connector_tests.support.scripted_broker import ScriptedBroker
-from rocketmq_spark.cli.name_server import cluster_at
+from rocketmq_spark.cli.arguments import cluster_at
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.wire.remoting.codes import RequestCode
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
-from rocketmq_spark.cli.arguments import integer_argument
-from rocketmq_spark.cli.name_server import properties
+from rocketmq_spark.cli.arguments import integer_argument, properties
 from rocketmq_spark.cli.topic import DEFAULT_QUEUES, MAX_QUEUES
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS

@@ -17,9 +17,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from rocketmq_spark import stop
 from rocketmq_spark.cli import demo_report as report
-from rocketmq_spark.cli.arguments import integer_argument
+from rocketmq_spark.cli.arguments import cluster_at, integer_argument
 from rocketmq_spark.cli.demo_queries import billing, collecting, progress_since, quiet_session
-from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress

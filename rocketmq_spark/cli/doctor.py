@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from rocketmq_spark.cli.name_server import DEFAULT_ADDRESS, properties
+from rocketmq_spark.cli.arguments import DEFAULT_ADDRESS, properties
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.doctor.cluster_facts import collect_server_facts
 from rocketmq_spark.doctor.facts import Environment, ServerFacts

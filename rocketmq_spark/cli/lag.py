@@ -8,9 +8,8 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from rocketmq_spark.cli.arguments import integer_argument
+from rocketmq_spark.cli.arguments import add_cluster, cluster_at, integer_argument
 from rocketmq_spark.cli.lag_report import LagReport
-from rocketmq_spark.cli.name_server import add_cluster, cluster_at
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import OptionError, RocketMQError
 from rocketmq_spark.inspection.inspector import Inspector

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from rocketmq_spark.cli.arguments import integer_argument
-from rocketmq_spark.cli.name_server import add_actions, cluster_at
+from rocketmq_spark.cli.arguments import add_actions, cluster_at, integer_argument
 from rocketmq_spark.cli.offset_targets import (
     Target,
     check_available,

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rocketmq_spark.cli.name_server import add_cluster
+from rocketmq_spark.cli.arguments import add_cluster
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.sink.sending import send

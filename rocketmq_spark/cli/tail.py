@@ -12,10 +12,9 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Final, NoReturn
 
-from rocketmq_spark.cli.arguments import integer_argument
+from rocketmq_spark.cli.arguments import add_cluster, cluster_at, integer_argument
 from rocketmq_spark.cli.message_lines import StoredMessage, json_line, message_of, text_line
 from rocketmq_spark.cli.message_reading import end_offset_of, read_messages
-from rocketmq_spark.cli.name_server import add_cluster, cluster_at
 from rocketmq_spark.cli.offsets import first_offset_at
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.inspection.inspector import Inspector, raise_failure

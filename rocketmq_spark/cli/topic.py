@@ -7,8 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from rocketmq_spark.cli.arguments import integer_argument
-from rocketmq_spark.cli.name_server import add_actions, cluster_at
+from rocketmq_spark.cli.arguments import add_actions, cluster_at, integer_argument
 from rocketmq_spark.cli.text_table import text_table
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import RouteError
