@@ -100,7 +100,6 @@ THROUGH = {
 
 BY_NAME = {
     "cli.demo": ("examples/test_demo.py", '"demo"'),
-    "cli.demo_queries": ("examples/test_demo.py", '"demo"'),
     "cli.send": ("integration/test_cli_topic_and_send.py", '"send"'),
     "pop.transport": ("integration/test_receiver.py", "transport: Transport"),
     "sink.writer": ("spark/test_writing.py", '.format("rocketmq")'),

@@ -23,7 +23,7 @@ LOADING: Final = {"json", "pickle", "marshal"}
 HEADERS: Final = "properties/test_claims.py::test_a_number_of_a_header_has_64_bits_or_is_refused"
 ANY_TEXT: Final = "Python's parser bounds depth; it reads text that the caller already holds, and makes no more of it"
 BOUNDED: Final = {
-    "cli/demo_queries.py": "progress of the demo's own queries",
+    "cli/demo.py": "progress of the demo's own queries",
     "cli/offset_targets.py": ANY_TEXT,
     "consumer/offset_store.py": "stored offsets",
     "consumer/request_handlers.py": HEADERS,

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+import rocketmq_spark_python
 from rocketmq_spark import stop
 from rocketmq_spark.cli import demo_report as report
 from rocketmq_spark.cli.arguments import cluster_at, integer_argument
-from rocketmq_spark.cli.demo_queries import billing, collecting, progress_since, quiet_session
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress
@@ -29,6 +33,8 @@ FIRST, SECOND, BILLING, AUDIT = "first", "second", "billing", "audit"
 BY_QUEUE, BY_MESSAGE = "queue", "message"
 QUEUES: Final = {BY_QUEUE: 4, BY_MESSAGE: 1}
 """Queues of the topic: with message-based load balancing a group may have more members than queues."""
+TRIGGER: Final = "2 seconds"
+INVOICE: Final = "to_json(named_struct('invoice', keys, 'due_cents', get_json_object(string(body), '$.amount_cents')))"
 BATCH_LIMIT: Final = 100
 TICK_S: Final = 0.2
 WAIT_LIMIT_S: Final = 300.0
@@ -122,7 +128,7 @@ class Demo:
         self._print("starting a query that counts orders, and one that writes invoices")
         self._queries[FIRST] = collecting(self._orders(GROUP), FIRST).start()
         target = {"namesrvAddr": self._cluster.namesrv_addr, "topic": INVOICES}
-        self._queries[BILLING] = billing(self._orders(BILLING), BILLING, target).start()
+        self._queries[BILLING] = billing(self._orders(BILLING), target).start()
         if not self._wait_until(lambda: self._last_shown.keys() == self._queries.keys()):
             raise DemoError(f"the queries did not start reading within {WAIT_LIMIT_S:.0f} s")
 
@@ -225,3 +231,77 @@ class Demo:
 
     def _print(self, line: str) -> None:
         print(f"{time.monotonic() - self._started_s:5.1f} s  {line}", flush=True)
+
+
+@contextmanager
+def quiet_session(folder: Path) -> Iterator[SparkSession]:
+    """Start a local Spark session that keeps its files in ``folder`` and writes its log to ``folder/spark.log``, and
+    yield it. After the block stop all its queries and the session. Sets PYSPARK_PYTHON in the environment, for good,
+    unless it is set."""
+    os.environ.setdefault("PYSPARK_PYTHON", rocketmq_spark_python.command())
+    settings: dict[str, bool | float | int | str | None] = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder}",
+        "spark.driver.host": "127.0.0.1",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.streaming.checkpointLocation": str(folder / "checkpoints"),
+        "spark.sql.streaming.numRecentProgressUpdates": 10,
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": False,
+        "spark.ui.showConsoleProgress": False,
+    }
+    builder = SparkSession.builder.master("local[2]").appName("rocketmq-spark demo").config(map=settings)
+    with quiet_start(folder / "spark.log"):
+        session = builder.getOrCreate()
+    try:
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
+    finally:
+        for query in session.streams.active:
+            query.stop()
+        session.stop()
+
+
+@contextmanager
+def quiet_start(log: Path) -> Iterator[None]:
+    """Append to ``log`` the standard error of child processes that start in the block, also after the block. The
+    standard error of this process is redirected in the block only.
+
+    Ctrl-C in the block raises KeyboardInterrupt at its end: PySpark does not end a JVM whose start was interrupted.
+    """
+    interrupts: list[int] = []
+    previous_handler = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)
+        signal.signal(signal.SIGINT, previous_handler)
+    if interrupts:
+        raise KeyboardInterrupt
+
+
+def collecting(messages: DataFrame, name: str) -> DataStreamWriter:
+    """Return the writer of a query, not started, that collects IDs, keys and tags into an in-memory table ``name``, the
+    query's name too, every 2 s."""
+    output = messages.select("msgId", "keys", "tags").writeStream.queryName(name)
+    return output.format("memory").trigger(processingTime=TRIGGER)
+
+
+def billing(orders: DataFrame, options: Mapping[str, str]) -> DataStreamWriter:
+    """Return the writer of the query BILLING, not started, that writes an invoice for each order to RocketMQ every 2 s.
+    ``options``: of the sink. Invoices of a redelivered order have the same ID."""
+    output = orders.selectExpr(f"{INVOICE} AS body", "tags", "keys").writeStream.queryName(BILLING)
+    return output.format("rocketmq").options(**options, messageIdColumns="keys").trigger(processingTime=TRIGGER)
+
+
+def progress_since(query: StreamingQuery, shown: str) -> list[report.Progress]:
+    """If the query has failed, raise its error, and return no events. Else return those of the query's last 10 progress
+    events whose timestamp is after ``shown``, in their order."""
+    if (failure := query.exception()) is not None:
+        raise failure
+    return [json.loads(progress.json) for progress in query.recentProgress if progress.timestamp > shown]
