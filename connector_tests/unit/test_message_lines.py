@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
-import pytest
-
-from rocketmq_spark.cli.message_lines import json_line, origin_topic, redriven, text_line
-from rocketmq_spark.model import Message, MessageExt
+from rocketmq_spark.cli.message_lines import json_line, text_line
+from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 
 
@@ -90,22 +87,3 @@ def test_dead_letter_of_an_undecodable_message_has_its_problem() -> None:
 
 def test_time_that_no_date_has_is_a_number() -> None:
     assert text_line(message(store_timestamp_ms=2**62)).startswith(f"{2**62} orders@")
-
-
-@pytest.mark.parametrize(
-    ("properties", "topic"),
-    [
-        ({"RETRY_TOPIC": "orders", "DLQ_ORIGIN_TOPIC": "%RETRY%g"}, "orders"),
-        ({"DLQ_ORIGIN_TOPIC": "orders"}, "orders"),
-        ({"DLQ_ORIGIN_TOPIC": "%RETRY%g"}, None),
-        ({"RETRY_TOPIC": "%DLQ%g"}, None),
-        ({}, None),
-    ],
-)
-def test_first_topic_of_a_dead_letter_is_in_its_properties(properties: dict[str, str], topic: str | None) -> None:
-    assert origin_topic(replace(message(), properties=properties)) == topic
-
-
-def test_redriven_message_is_a_new_one_with_the_users_content() -> None:
-    dead = message(TAGS="books", KEYS="k1", UNIQ_KEY="ID1", RETRY_TOPIC="orders", region="eu", RECONSUME_TIME="16")
-    assert redriven(dead, "elsewhere") == Message("elsewhere", b"a book", "books", "k1", {"region": "eu"}, 9)

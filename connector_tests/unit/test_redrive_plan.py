@@ -10,9 +10,17 @@ import pytest
 
 from connector_tests.unit.test_message_lines import message
 from rocketmq_spark.cli.message_lines import StoredMessage
-from rocketmq_spark.cli.redrive_plan import ids_of, places_of, reason_to_leave, selected, target_of
+from rocketmq_spark.cli.redrive_plan import (
+    ids_of,
+    origin_topic,
+    places_of,
+    reason_to_leave,
+    redriven,
+    selected,
+    target_of,
+)
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import MessageExt
+from rocketmq_spark.model import Message, MessageExt
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 
 
@@ -109,3 +117,22 @@ def test_copies_of_an_id_are_not_held_and_the_first_places_are_listed() -> None:
 def test_name_without_a_letter_is_an_error() -> None:
     with pytest.raises(OptionError, match=r"DEAD_LETTERS_NOT_FOUND.* 2 messages not among .*'g': ID2, ID3\."):
         selected([letter(0)], "g", ["ID3", "ID1", "ID2"], ids_of)
+
+
+@pytest.mark.parametrize(
+    ("properties", "topic"),
+    [
+        ({"RETRY_TOPIC": "orders", "DLQ_ORIGIN_TOPIC": "%RETRY%g"}, "orders"),
+        ({"DLQ_ORIGIN_TOPIC": "orders"}, "orders"),
+        ({"DLQ_ORIGIN_TOPIC": "%RETRY%g"}, None),
+        ({"RETRY_TOPIC": "%DLQ%g"}, None),
+        ({}, None),
+    ],
+)
+def test_first_topic_of_a_dead_letter_is_in_its_properties(properties: dict[str, str], topic: str | None) -> None:
+    assert origin_topic(replace(message(), properties=properties)) == topic
+
+
+def test_redriven_message_is_a_new_one_with_the_users_content() -> None:
+    dead = message(TAGS="books", KEYS="k1", UNIQ_KEY="ID1", RETRY_TOPIC="orders", region="eu", RECONSUME_TIME="16")
+    assert redriven(dead, "elsewhere") == Message("elsewhere", b"a book", "books", "k1", {"region": "eu"}, 9)

@@ -10,9 +10,9 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from rocketmq_spark.cli.arguments import add_actions, cluster_at
-from rocketmq_spark.cli.message_lines import StoredMessage, json_line, message_of, place_text, redriven, text_line
+from rocketmq_spark.cli.message_lines import StoredMessage, json_line, message_of, place_text, text_line
 from rocketmq_spark.cli.message_reading import read_messages
-from rocketmq_spark.cli.redrive_plan import ids_of, places_of, reason_to_leave, selected, target_of
+from rocketmq_spark.cli.redrive_plan import ids_of, places_of, reason_to_leave, redriven, selected, target_of
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import BrokerError, LocalProtocolError, RouteError
 from rocketmq_spark.inspection.inspector import Inspector, raise_failure

@@ -1,19 +1,16 @@
-"""Messages as commands print and repeat them. Pure."""
+"""Messages as commands print them. Pure."""
 
 from __future__ import annotations
 
 import base64
 import json
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from rocketmq_spark.condition import cut, one_line
-from rocketmq_spark.model import RESERVED_PROPERTIES, Message, MessageExt, is_of_group
+from rocketmq_spark.model import MessageExt
 from rocketmq_spark.source.dead_letter import PROBLEM
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
-
-DEAD_LETTER_ORIGIN: Final = "DLQ_ORIGIN_TOPIC"
-RETRY_ORIGIN: Final = "RETRY_TOPIC"
 
 StoredMessage: TypeAlias = MessageExt | UndecodableMessage
 
@@ -71,21 +68,6 @@ def _body_fields(stored: StoredMessage) -> dict[str, str]:
     if (body := _text_or_none(stored.body)) is not None:
         return {"body": body}
     return {"bodyBase64": base64.b64encode(stored.body).decode()}
-
-
-def origin_topic(message: MessageExt) -> str | None:
-    """Return the topic to which a dead letter was first sent, as the message states it, which its producer may have
-    forged; None if it names none, or one of a group."""
-    properties = message.properties
-    topic = properties.get(RETRY_ORIGIN) or properties.get(DEAD_LETTER_ORIGIN)
-    return None if topic is None or is_of_group(topic) else topic
-
-
-def redriven(message: MessageExt, topic: str) -> Message:
-    """Return a new message for ``topic`` with body, tags, keys, flag and user properties of a dead letter, and without
-    RocketMQ's own properties, among them its message ID and its number of retries."""
-    properties = {name: value for name, value in message.properties.items() if name not in RESERVED_PROPERTIES}
-    return Message(topic, message.body, message.tags, message.keys, properties, message.flag)
 
 
 def _text_or_none(body: bytes) -> str | None:

@@ -1,18 +1,20 @@
-"""Which dead letters ``rocketmq-spark dlq redrive`` sends, to which topics, and which it leaves. Pure."""
+"""Which dead letters ``rocketmq-spark dlq redrive`` sends, as what and to which topics, and which it leaves. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-from rocketmq_spark.cli.message_lines import StoredMessage, message_of, origin_topic
+from rocketmq_spark.cli.message_lines import StoredMessage, message_of
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import MessageExt, is_of_group
+from rocketmq_spark.model import RESERVED_PROPERTIES, Message, MessageExt, is_of_group
 from rocketmq_spark.source.dead_letter import PROBLEM
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 
 MAX_NAMED: Final = 8
+DEAD_LETTER_ORIGIN: Final = "DLQ_ORIGIN_TOPIC"
+RETRY_ORIGIN: Final = "RETRY_TOPIC"
 
 
 def reason_to_leave(
@@ -36,6 +38,21 @@ def target_of(letter: StoredMessage, to: str | None = None) -> str | None:
     """Return the topic to which a dead letter would be sent: ``to``, or if it is None the one to which it was first
     sent, by its properties; None for a letter without such a topic, and an undecodable one."""
     return None if isinstance(letter, UndecodableMessage) else to or origin_topic(letter)
+
+
+def origin_topic(message: MessageExt) -> str | None:
+    """Return the topic to which a dead letter was first sent, as the message states it, which its producer may have
+    forged; None if it names none, or one of a group."""
+    properties = message.properties
+    topic = properties.get(RETRY_ORIGIN) or properties.get(DEAD_LETTER_ORIGIN)
+    return None if topic is None or is_of_group(topic) else topic
+
+
+def redriven(message: MessageExt, topic: str) -> Message:
+    """Return a new message for ``topic`` with body, tags, keys, flag and user properties of a dead letter, and without
+    RocketMQ's own properties, among them its message ID and its number of retries."""
+    properties = {name: value for name, value in message.properties.items() if name not in RESERVED_PROPERTIES}
+    return Message(topic, message.body, message.tags, message.keys, properties, message.flag)
 
 
 def ids_of(message: MessageExt) -> Collection[str]:
