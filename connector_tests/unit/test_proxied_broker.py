@@ -163,7 +163,7 @@ def test_an_address_called_through_a_proxy_is_named(cluster: ClusterClient, serv
         RequestCode.PULL_MESSAGE: lambda broker: broker.submit_group_check("g", "T").result(),
         RequestCode.QUERY_CONSUMER_OFFSET: lambda broker: broker.query_offsets("g", [A0]),
         RequestCode.UPDATE_CONSUMER_OFFSET: lambda broker: broker.submit_update_offsets("g", {A0: 1}).result(),
-        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: lambda broker: broker.query_search_hints({A0: 1}),
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: lambda broker: broker.submit_search_hints({A0: 1}).result(),
     }
     for code, call in requests.items():
         server.on(code, note)

@@ -162,14 +162,11 @@ class Broker(RemotingClient):
         """Return for each queue the offset of the first message stored at its time (Unix ms) or later, else its max
         offset. Request the broker's results, of all queues at once, and verify them by ``message_probes`` in rounds of
         one pull for each queue: one or two if the broker's result is right, else more. Wait for all."""
-        return find_first_offsets(self, self.query_search_hints(timestamps_ms), timestamps_ms, prober)
-
-    def query_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Request and await the broker's results for ``search_offsets``, unverified: too small, too large or -1."""
-        return self.submit_search_hints(timestamps_ms).result()
+        return find_first_offsets(self, self.submit_search_hints(timestamps_ms).result(), timestamps_ms, prober)
 
     def submit_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> SearchHints:
-        """Send the requests of ``query_search_hints`` without waiting, all in flight at once; return the future."""
+        """Request the broker's results for ``search_offsets``, all in flight at once, and do not wait. The results are
+        unverified: too small, too large or -1."""
         return SearchHints({queue: self.submit(search_offset_rpc(queue, at)) for queue, at in timestamps_ms.items()})
 
     def probe_store_times(
