@@ -22,7 +22,7 @@ from rocketmq_spark.security import Credentials
 from rocketmq_spark.wire.body.routes import decode_topic_route
 
 LOOPBACK: Final = "127.0.0.1"
-AUTH_CONFIG: Final = "org.apache.rocketmq.auth.config.AuthConfig"
+AUTH_CONFIG: Final = "org/apache/rocketmq/auth/config/AuthConfig.class"
 FREE_PORT_TIMEOUT_MS: Final = 15_000
 POLL_S: Final = 0.02
 PORT_RANGE: Final = range(20_000, 32_000)
@@ -248,7 +248,7 @@ def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
         rocketmq.remoting.netty.NettyClientConfig(),
         rocketmq.store.config.MessageStoreConfig(),
     )
-    return (*configs, rocketmq.auth.config.AuthConfig()) if has_class(jvm, AUTH_CONFIG) else configs
+    return (*configs, rocketmq.auth.config.AuthConfig()) if has_auth_config(jvm) else configs
 
 
 def fill_auth_config(configs: tuple[Any, ...]) -> None:
@@ -285,10 +285,10 @@ def stop_service(owner: Any, field: str) -> None:
     declared.get(owner).shutdown()
 
 
-def has_class(jvm: ChildJvm, name: str) -> bool:
-    """Return whether this version of RocketMQ has the class."""
+def has_auth_config(jvm: ChildJvm) -> bool:
+    """Return whether this version of RocketMQ has AuthConfig, and so ACL 2.0."""
     loader = jvm.connect().java.lang.ClassLoader.getSystemClassLoader()
-    return loader.getResource(f"{name.replace('.', '/')}.class") is not None
+    return loader.getResource(AUTH_CONFIG) is not None
 
 
 def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[Any, ...]) -> None:
