@@ -48,42 +48,42 @@ def no_offset(_request: RemotingCommand) -> RemotingCommand:
 
 
 def test_queue_without_an_offset_differs_from_offset_zero(server: ScriptedBroker, broker: Broker) -> None:
-    state = query_group_state(broker, "g")
+    state = query_group_state("a", broker, "g")
     assert state == GroupState(dict.fromkeys(ORDERS, HELD), {ORDERS[0]: 7, ORDERS[1]: None})
     at_zero = RemotingCommand(ResponseCode.SUCCESS, version=ROCKETMQ_5, fields={"offset": "0"})
     server.on(RequestCode.QUERY_CONSUMER_OFFSET, at_zero)
-    assert query_group_state(broker, "g").committed == {ORDERS[0]: 7, ORDERS[1]: 0}
+    assert query_group_state("a", broker, "g").committed == {ORDERS[0]: 7, ORDERS[1]: 0}
 
 
 def test_topic_that_a_member_subscribes_to_counts_without_offsets(server: ScriptedBroker, broker: Broker) -> None:
     subscribed = {"payments": "*", "orders": "*", "not-at-this-broker": "*"}
     server.on(RequestCode.GET_CONSUMER_CONNECTION_LIST, connections(("me",), subscribed))
-    state = query_group_state(broker, "g")
+    state = query_group_state("a", broker, "g")
     assert state.committed == {ORDERS[0]: 7, ORDERS[1]: None, PAYMENTS: None}
-    assert query_group_state(broker, "g", ["payments"]).committed == {PAYMENTS: None}
-    assert query_group_state(broker, "g", ["other"]) == GroupState({}, {})
+    assert query_group_state("a", broker, "g", ["payments"]).committed == {PAYMENTS: None}
+    assert query_group_state("a", broker, "g", ["other"]) == GroupState({}, {})
 
 
 def test_unread_messages_that_may_not_be_pulled_have_no_age(server: ScriptedBroker, broker: Broker) -> None:
     server.on(RequestCode.PULL_MESSAGE, DENIED)
-    rows = query_group_rows(broker, "g")
+    rows = query_group_rows("a", broker, "g")
     assert [(row.queue, row.lag, row.lag_ms) for row in rows] == [(ORDERS[0], 2, None), (ORDERS[1], 7, None)]
 
 
 def test_failed_pull_is_an_error_and_none_is_sent_without_ages(server: ScriptedBroker, broker: Broker) -> None:
     server.on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.SYSTEM_ERROR, remark="broken"))
     with pytest.raises(BrokerError, match="broken"):
-        query_group_rows(broker, "g")
-    assert [row.lag_ms for row in query_group_rows(broker, "g", with_ages=False)] == [None, None]
+        query_group_rows("a", broker, "g")
+    assert [row.lag_ms for row in query_group_rows("a", broker, "g", with_ages=False)] == [None, None]
 
 
 def test_bounds_of_many_topics_are_requested_in_rounds(server: ScriptedBroker, broker: Broker) -> None:
     queues = [MessageQueue(f"t{number}", "a", 0) for number in range(2 * MAX_CONCURRENT_TOPICS + 1)]
     server.on(RequestCode.GET_TOPIC_STATS_INFO, topic_stats(dict.fromkeys(queues, HELD)))
-    assert query_bounds(broker, [queue.topic for queue in queues]) == dict.fromkeys(queues, HELD)
+    assert query_bounds("a", broker, [queue.topic for queue in queues]) == dict.fromkeys(queues, HELD)
 
 
 def test_bounds_raise_other_refusals(server: ScriptedBroker, broker: Broker) -> None:
     server.on(RequestCode.GET_TOPIC_STATS_INFO, build_response(ResponseCode.SYSTEM_ERROR, remark="broken"))
     with pytest.raises(BrokerError, match="broken"):
-        query_bounds(broker, ["orders"])
+        query_bounds("a", broker, ["orders"])

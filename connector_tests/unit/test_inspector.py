@@ -95,6 +95,17 @@ def test_queues_of_another_broker_in_a_response_do_not_replace_its_own(
     assert {name: error.condition for name, error in failures.items()} == {"b": "BROKER_ADDRESS_MISMATCH"}
 
 
+def test_offsets_of_another_broker_in_a_response_do_not_replace_its_own(
+    scripted: ScriptedCluster, failures: Failures
+) -> None:
+    """An export of offsets contained them, and an import committed them."""
+    false = {MessageQueue("orders", name, 0): QueueBounds(8, 8) for name in "ab"}
+    scripted.brokers["b"].on(RequestCode.GET_TOPIC_STATS_INFO, topic_stats(false))
+    scripted.brokers["b"].on(RequestCode.GET_CONSUME_STATS, consume_stats(dict.fromkeys(false, 8)))
+    assert [row.queue.broker_name for row in failures.inspector(scripted).group_rows(["g"])] == ["a"]
+    assert {name: error.condition for name, error in failures.items()} == {"b": "BROKER_ADDRESS_MISMATCH"}
+
+
 def test_groups_are_all_but_the_systems(scripted: ScriptedCluster, failures: Failures) -> None:
     rows = failures.inspector(scripted).group_rows()
     assert [(row.consumer_group, *row.queue, row.lag, row.lag_ms) for row in rows] == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from itertools import chain
 from typing import Final, NoReturn, Protocol, TypeVar
 
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
@@ -93,10 +94,8 @@ class Inspector:
                 topics_at.setdefault(data.broker_name, []).append(route.topic)
                 masters[data.broker_name] = route.master_address(data.broker_name)
         found: dict[MessageQueue, QueueBounds] = {}
-        for name, address in masters.items():
-            query = partial(_query_own_bounds, broker_name=name, topics=topics_at[name])
-            for bounds in self._query_all({name: address}, query).values():
-                found |= bounds
+        for bounds in self._query_by_name(masters, lambda name, broker: query_bounds(name, broker, topics_at[name])):
+            found |= bounds
         return found
 
     def group_rows(
@@ -111,7 +110,7 @@ class Inspector:
         rows: list[GroupRow] = []
         for group in groups or self._group_names(masters):
             query = partial(query_group_rows, group=group, topics=topics, with_ages=with_ages)
-            rows += [row for of_broker in self._query_all(masters, query).values() for row in of_broker]
+            rows += chain.from_iterable(self._query_by_name(masters, query))
         self._check_known(masters, set(groups) - {row.consumer_group for row in rows})
         return sorted(rows, key=lambda row: (row.consumer_group, row.queue.sort_key()))
 
@@ -171,6 +170,13 @@ class Inspector:
                 self._on_failure(name, error)
         return results
 
+    def _query_by_name(self, masters: Masters, query: Callable[[str, Broker], T]) -> list[T]:
+        """Do what ``_query_all`` does, with the broker's name as first argument of ``query``; return the results."""
+        results: list[T] = []
+        for name, address in masters.items():
+            results += self._query_all({name: address}, partial(query, name)).values()
+        return results
+
     def _query(self, name: str, address: BrokerAddress | None, query: Callable[[Broker], T]) -> T:
         """Call ``query`` with a client of the broker, and return its result. Raises RouteError[MASTER_NOT_REGISTERED]
         if ``address`` is None, and what ``query`` does."""
@@ -191,9 +197,10 @@ def _available(found: Mapping[str, TopicRoute | RocketMQError]) -> list[TopicRou
     return routes
 
 
-def query_bounds(broker: Broker, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
+def query_bounds(broker_name: str, broker: Broker, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
     """Request the min and max offsets of all queues that ``broker`` has of ``topics``, at most 64 requests in flight,
-    and wait. Omit topics that it does not have. Raises TransportError, other BrokerErrors, and RemoteProtocolError."""
+    and wait. Omit topics that it does not have. Raises RouteError[BROKER_ADDRESS_MISMATCH] if a response has queues of
+    another broker than ``broker_name``, TransportError, other BrokerErrors, and RemoteProtocolError."""
     names = list(topics)
     found: dict[MessageQueue, QueueBounds] = {}
     for first in range(0, len(names), MAX_CONCURRENT_TOPICS):
@@ -203,17 +210,10 @@ def query_bounds(broker: Broker, topics: Collection[str]) -> dict[MessageQueue, 
             except BrokerError as error:
                 if not is_topic_missing_at_broker(error):
                     raise
-    return found
-
-
-def _query_own_bounds(broker: Broker, broker_name: str, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
-    """Do what ``query_bounds`` does. Raises RouteError[BROKER_ADDRESS_MISMATCH] if the response has queues of another
-    broker than ``broker_name``."""
-    bounds = query_bounds(broker, topics)
-    other = next((queue.broker_name for queue in bounds if queue.broker_name != broker_name), None)
+    other = next((queue.broker_name for queue in found if queue.broker_name != broker_name), None)
     if other is not None:
         raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(broker.address), broker=broker_name, other=other)
-    return bounds
+    return found
 
 
 def _query_group_names(broker: Broker) -> list[str]:
@@ -228,14 +228,14 @@ def _query_connections(broker: Broker, group: str) -> GroupConnections:
     return broker.call(group_connections_rpc(group))
 
 
-def query_group_state(broker: Broker, group: str, topics: Collection[str] = ()) -> GroupState:
+def query_group_state(broker_name: str, broker: Broker, group: str, topics: Collection[str] = ()) -> GroupState:
     """Request the group's committed offsets on ``broker``, and the bounds of its queues there, and wait. The topics are
     those that the group subscribes to or has committed offsets of; if ``topics`` are given, only those that are among
-    them. Raises TransportError, BrokerError and RemoteProtocolError."""
+    them. Raises what ``query_bounds`` does."""
     progress = broker.query_consume_stats(group)
     names = {queue.topic for queue in progress} | _query_connections(broker, group).subscriptions.keys()
     names = names & set(topics) if topics else names
-    bounds = query_bounds(broker, sorted(names))
+    bounds = query_bounds(broker_name, broker, sorted(names))
     # Statistics have the queues that consumers read; bounds may have more.
     counted = {queue.topic for queue in progress}
     queues = [queue for queue in bounds if queue in progress or queue.topic not in counted]
@@ -245,13 +245,12 @@ def query_group_state(broker: Broker, group: str, topics: Collection[str] = ()) 
 
 
 def query_group_rows(
-    broker: Broker, group: str, topics: Collection[str] = (), *, with_ages: bool = True
+    broker_name: str, broker: Broker, group: str, topics: Collection[str] = (), *, with_ages: bool = True
 ) -> list[GroupRow]:
     """Request the state of ``group`` on ``broker``, see ``query_group_state``, and return a row for each queue, in
     queue order. With ``with_ages``, pull the oldest unread message of each queue for its store time; else send no pull:
-    times are None, but the age of a queue without lag is 0. Raises TransportError, BrokerError and
-    RemoteProtocolError."""
-    state = query_group_state(broker, group, topics)
+    times are None, but the age of a queue without lag is 0. Raises what ``query_bounds`` does."""
+    state = query_group_state(broker_name, broker, group, topics)
     store_times_ms = _store_times(broker, state.oldest_unread()) if with_ages else {}
     return list(state.rows(group, store_times_ms, int(time.time() * 1000)))
 
