@@ -30,12 +30,12 @@ class AllocateMessageQueueStrategy(Protocol):
 
     @property
     def name(self) -> str:
-        """Same as ``getName`` of the Java class."""
+        """Return the name, as ``getName`` of the Java class does."""
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the queues of member ``client_id``; none if ``client_ids`` lacks it.
+        """Return the queues of member ``client_id``, of one topic; [] if ``client_ids`` lacks it.
 
         All members must pass the same ``queues`` and ``client_ids`` in the same order, neither of them empty.
         """
@@ -51,7 +51,8 @@ class AllocateAllTopicsStrategy(Protocol):
     def allocate_all_topics(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the queues of member ``client_id``, of all topics; none if ``client_ids`` lacks it."""
+        """Return the queues of member ``client_id``, of all topics; [] if ``client_ids`` lacks it, unless the strategy
+        is independent of the members."""
 
 
 Strategy: TypeAlias = AllocateMessageQueueStrategy | AllocateAllTopicsStrategy
@@ -64,11 +65,10 @@ def allocate_all(
     queues_by_topic: Mapping[str, Sequence[MessageQueue]],
     client_ids: Sequence[str],
 ) -> list[MessageQueue]:
-    """Return the queues of member ``client_id`` in all topics, each once. Sort topics, queues and ``client_ids``, and
-    call the strategy, which may raise, once for each topic that has queues, or once for all topics.
-
-    Source: ``client/impl/consumer/RebalanceImpl.java#rebalanceByTopic``, which sorts before it allocates.
-    """
+    """Sort topics, queues and ``client_ids``, call the strategy once for each topic that has queues, and return its
+    results joined, each queue once. Call an AllocateAllTopicsStrategy once for all topics, and return its result
+    unchanged. Return [] without a call if no topic has queues. Raises what the strategy raises. Source:
+    ``client/impl/consumer/RebalanceImpl.java#rebalanceByTopic``, which sorts before it allocates."""
     members = sorted(client_ids, key=java_string_order)
     topics = [sorted(queues, key=MessageQueue.sort_key) for _, queues in sorted(queues_by_topic.items()) if queues]
     if not topics:
@@ -90,7 +90,7 @@ class AllocateAllToEach:
     def allocate_all_topics(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return all ``queues``."""
+        """Return all ``queues`` as a new list; the other arguments have no effect."""
         return list(queues)
 
 
@@ -105,7 +105,7 @@ class AllocateAssigned:
     def allocate_all_topics(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return those of ``queues`` that are assigned."""
+        """Return those of ``queues`` that are assigned, in their order; the other arguments have no effect."""
         return [queue for queue in queues if queue in self.assigned]
 
 
@@ -131,7 +131,8 @@ class AllocateMessageQueueAveragely:
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
         """Return the consecutive block of ``queues`` for the position of ``client_id`` in ``client_ids``; [] if
-        ``client_ids`` lack it, or it is beyond the number of queues. Raises ValueError if an argument is empty."""
+        ``client_ids`` lack it, or it is beyond the number of queues. Raises ValueError if one of the last three
+        arguments is empty; ``group`` has no effect."""
         if not is_member(client_id, queues, client_ids):
             return []
         size, longer = divmod(len(queues), len(client_ids))
@@ -177,6 +178,7 @@ class ConsistentHashRouter:
     """
 
     def __init__(self, nodes: Sequence[str], virtual_node_count: int, hash_function: HashFunction = md5_hash) -> None:
+        """Build the ring, with ``virtual_node_count`` virtual nodes for each of ``nodes``; it may be empty."""
         self._hash_function = hash_function
         self._ring: dict[int, str] = {}
         for node in nodes:
@@ -184,7 +186,8 @@ class ConsistentHashRouter:
         self._hashes = sorted(self._ring)
 
     def _add(self, node: str, virtual_node_count: int) -> None:
-        """Add virtual nodes ``node-N`` to the ring, with numbers N after those of ``node`` that are on it."""
+        """Add virtual nodes ``node-N`` to the ring, with numbers N after those of ``node`` that are on it; replace
+        virtual nodes with the same hash."""
         present = sum(owner == node for owner in self._ring.values())
         for replica in range(present, present + virtual_node_count):
             self._ring[self._hash_function(f"{node}-{replica}")] = node
@@ -209,14 +212,16 @@ class AllocateMessageQueueConsistentHash:
     hash_function: HashFunction = md5_hash
 
     def __post_init__(self) -> None:
+        """Raise ValueError for a negative ``virtual_node_count``; with 0 no queue is allocated."""
         if self.virtual_node_count < 0:
             raise ValueError(f"virtual_node_count is {self.virtual_node_count}")
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the queues that a hash ring of ``client_ids`` maps to ``client_id``; [] if ``client_ids`` lack it.
-        Raises ValueError if an argument is empty."""
+        """Return the queues, in their order, that a hash ring of ``client_ids`` maps to ``client_id``; [] if
+        ``client_ids`` lack it. Raises ValueError if one of the last three arguments is empty; ``group`` has no
+        effect."""
         if not is_member(client_id, queues, client_ids):
             return []
         router = ConsistentHashRouter(client_ids, self.virtual_node_count, self.hash_function)
@@ -240,6 +245,8 @@ class AllocateMessageQueueByConfig:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
+        """Return all ``message_queues`` as a new list, even queues that ``queues`` lack; the arguments have no
+        effect."""
         return list(self.message_queues)
 
 
@@ -257,7 +264,8 @@ class AllocateMessageQueueByMachineRoom:
     ) -> list[MessageQueue]:
         """Divide the queues of brokers in ``consumer_idcs`` into equal blocks, one for each of ``client_ids``. Return
         the block at the position of ``client_id``, and after it the remaining queue at that position, if there is one;
-        [] if ``client_ids`` lack it. Raises ValueError if an argument is empty."""
+        [] if ``client_ids`` lack it. Raises ValueError if one of the last three arguments is empty; ``group`` has no
+        effect."""
         if not is_member(client_id, queues, client_ids):
             return []
         eligible = [queue for queue in queues if self._is_here(queue.broker_name)]
@@ -302,19 +310,17 @@ class AllocateMachineRoomNearby:
 
     @property
     def name(self) -> str:
+        """Return ``MACHINE_ROOM_NEARBY-`` and the name of ``strategy``."""
         return f"MACHINE_ROOM_NEARBY-{self.strategy.name}"
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Call ``strategy`` for the queues in the member's room, with the members there, and for the queues of each
-        room without members, with all members that have a room; return its results, [] if ``client_ids`` lack
-        ``client_id``. A member without a room gets no queues, and is logged once. Calls the resolver for each queue and
-        member.
-
-        Raises MembershipError[UNKNOWN_MACHINE_ROOM] if the resolver returns no room for a broker or for ``client_id``,
-        ValueError if an argument is empty.
-        """
+        """Call ``strategy`` for the queues in the room of ``client_id``, with the members there; then, room by room,
+        for the queues in rooms without members, with all members that have a room. Return its results joined; [] if
+        ``client_ids`` lack ``client_id``. A member without a room gets no queues, and is logged once. Calls the
+        resolver for each queue and member. Raises MembershipError[UNKNOWN_MACHINE_ROOM] if the resolver returns no room
+        for a broker or for ``client_id``, ValueError if one of the last three arguments is empty."""
         if not is_member(client_id, queues, client_ids):
             return []
         queues_in = self._queues_by_room(queues)
@@ -376,7 +382,8 @@ class AllocateAveragelyOverAllTopics:
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
         """Sort ``queues`` by broker, ID and topic, and return the consecutive block for the position of ``client_id``
-        in ``client_ids``; [] if ``client_ids`` lack it. Raises ValueError if an argument is empty."""
+        in ``client_ids``; [] if ``client_ids`` lack it. Raises ValueError if one of the last three arguments is empty;
+        ``group`` has no effect."""
         return AllocateMessageQueueAveragely().allocate(
             group, client_id, sorted(queues, key=_across_topics), client_ids
         )

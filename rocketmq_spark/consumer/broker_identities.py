@@ -27,9 +27,9 @@ def find_broker_name(bounds: Bounds, expected_name: str) -> str | None:
 
 
 def find_invalid_bounds(bounds: Bounds) -> MessageQueue | None:
-    """Return the first queue with more offsets than possible, a negative one, or a max offset below its min offset;
-    None if there is none. Too many offsets would be planned as endless tasks, and a negative number of them would count
-    as a loss or as empty. A checkpoint with a negative offset cannot be read."""
+    """Return the first queue with more than ``QUEUE_OFFSETS.maximum`` offsets, a negative min offset, or a max offset
+    below its min offset; None if there is none. Too many offsets would be planned as endless tasks, and a negative
+    number of them would count as a loss or as empty. A checkpoint with a negative offset cannot be read."""
     maximum = QUEUE_OFFSETS.maximum
     return next(
         (
@@ -91,8 +91,9 @@ class BrokerIdentities:
         return broker_name in self._mismatched
 
     def submit_check(self, broker: BrokerApi, broker_name: str) -> Future[None]:
-        """Request the bounds of the broker's first topic, without waiting. ``result`` waits, and records the broker as
-        verified; while the broker has no queues of a topic, it requests the bounds of its next topic."""
+        """Request the bounds of the broker's first topic, without waiting; a route must name the broker. ``result``
+        waits, and records the broker as verified; while the broker has no queues of a topic, it requests the bounds of
+        its next topic. See ``_IdentityFuture.result`` for errors."""
         return _IdentityFuture(self, broker, broker_name, self._routes.topics_at(broker_name))
 
     def submit_bounds(self, broker: BrokerApi, topic: str, broker_name: str) -> Future[Bounds]:
@@ -123,6 +124,7 @@ class BrokerIdentities:
 
 
 def _address(link: Link | None) -> str:
+    """Return the address of ``link`` as text; UNKNOWN_ADDRESS for None."""
     return UNKNOWN_ADDRESS if link is None else str(link[0])
 
 
@@ -133,6 +135,7 @@ class _IdentityFuture:
     def __init__(
         self, identities: BrokerIdentities, broker: BrokerApi, broker_name: str, topics: Sequence[str]
     ) -> None:
+        """Request the bounds of the first of ``topics``, at least one, without waiting."""
         self._identities = identities
         self._broker = broker
         self._broker_name = broker_name

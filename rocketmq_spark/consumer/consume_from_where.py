@@ -60,11 +60,13 @@ class StartingPoint:
 
     @property
     def positions(self) -> QueuePositions:
-        """Return the positions to which ``where`` does not apply."""
+        """Return the positions to which ``where`` does not apply: ``offsets``, ``topics``, and, if ``requires_group``,
+        GROUP for all other queues."""
         return QueuePositions(GROUP if self.requires_group else None, self.topics, self.offsets)
 
     def timestamps_ms(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """Return the times (epoch ms) to search for, by queue; queues without a time are missing."""
+        """Return the times (epoch ms) to search for, by queue: ``timestamp_ms`` for all queues if it is set, else those
+        in ``times``; queues without a time are missing."""
         times = self.times if self.timestamp_ms is None else QueuePositions(self.timestamp_ms)
         return times.by_queue(queues)
 

@@ -90,6 +90,7 @@ def strategy_of(options: ReadOptions) -> Strategy:
 
 
 def _by_config(settings: StrategySettings) -> Strategy:
+    """Return CONFIG with the queues of ``settings``. Raises OptionError[OPTION_REQUIRES_OPTION] without queues."""
     queues = _required(settings.message_queues, QUEUES_OPTION, "CONFIG reads exactly the queues listed there.")
     return AllocateMessageQueueByConfig(tuple(queues))
 
@@ -115,7 +116,7 @@ _STRATEGIES: Final[Mapping[str, Callable[[StrategySettings], Strategy]]] = {
 def _nearby(name: str, settings: StrategySettings) -> Strategy:
     """Return MACHINE_ROOM_NEARBY with the strategy named after the prefix of ``name``, and an instance of the user's
     resolver. Raises OptionError[INVALID_OPTION_VALUE] if that strategy allocates all topics together, or a class is not
-    usable, OptionError[OPTION_REQUIRES_OPTION] without a resolver."""
+    usable, OptionError[OPTION_REQUIRES_OPTION] without a resolver; and the errors of ``strategy_named``."""
     inner = strategy_named(name[len(NEARBY_PREFIX) :], settings)
     if not isinstance(inner, AllocateMessageQueueStrategy):
         raise _invalid_option(name, f"{NEARBY_PREFIX} and a strategy for single topics, which {inner.name} is not")
@@ -153,8 +154,8 @@ def _instantiate(path: str, option: str) -> Any:
 
 
 def _required(value: T, needed: str, reason: str) -> T:
-    """Return ``value``. If it is empty, raises OptionError[OPTION_REQUIRES_OPTION]: ``allocateStrategy`` requires
-    option ``needed``."""
+    """Return ``value``. Raises OptionError[OPTION_REQUIRES_OPTION] if it is empty: ``allocateStrategy`` requires option
+    ``needed``."""
     if not value:
         raise OptionError("OPTION_REQUIRES_OPTION", option=STRATEGY_OPTION, needed=needed, reason=reason)
     return value
