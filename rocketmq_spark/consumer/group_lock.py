@@ -19,11 +19,14 @@ class GroupLock:
     """
 
     def __init__(self, membership: Membership, lock: AbstractContextManager[object]) -> None:
+        """Publish the state of ``membership``, without the lock. ``lock`` is held at each later access."""
         self.published: Published = membership.log_and_snapshot()
         """State at the last release of the lock."""
         self._hold = self._new_holder(membership, lock)
 
     def __call__(self) -> AbstractContextManager[Membership]:
+        """Return a context manager that waits for the lock, yields the membership, and publishes its state at the
+        end."""
         return self._hold()
 
     def _new_holder(
@@ -34,6 +37,7 @@ class GroupLock:
 
         @contextmanager
         def hold() -> Iterator[Membership]:
+            """Hold the lock during the block, then publish the state."""
             with lock:
                 try:
                     yield membership

@@ -65,6 +65,7 @@ class GroupMembers:
         started_ms: int,
         checkpoint_id: str | None = None,
     ) -> None:
+        """Send nothing. Raises the errors of ``starting_point`` and ``strategy_of``."""
         self._options = options
         self._group = options.consumer_group
         self._client_id = client_id
@@ -136,7 +137,7 @@ class GroupMembers:
                 warn_of_batch_queues(topic)
 
     def _has_registered(self) -> bool:
-        """Return whether a broker has acknowledged a heartbeat."""
+        """Return whether any broker has acknowledged a heartbeat of this member since its start."""
         return bool(self._registered)
 
     def _send(self, addresses: Iterable[BrokerAddress]) -> None:
@@ -147,8 +148,8 @@ class GroupMembers:
 
     def next_heartbeats(self) -> Heartbeats:
         """Return heartbeats to all addresses in the routes, slaves included, as in Java's client; send nothing. The
-        caller sends them without the group lock, and calls ``record_acknowledged``. Addresses that left the routes are
-        forgotten.
+        caller sends them without the group lock, and calls ``record_acknowledged``. An address that left the routes no
+        longer counts as not reached.
 
         Of the addresses that did not acknowledge the last heartbeat, only the one tried longest ago is included: each
         may take the whole ``brokerTimeoutMs``, and locks must be renewed meanwhile.
@@ -174,9 +175,9 @@ class GroupMembers:
             self._subscribed.difference_update(acknowledged)
 
     def update_topics(self) -> bool:
-        """If the topics have changed since the last call, build the subscription again, for the consumer data and the
-        consistency check. Return whether they have. Sends nothing: the next ``send_first_heartbeats`` sends it to all
-        responsive masters."""
+        """If the topics have changed since the last call (or the construction), build the subscription again, for the
+        consumer data and the consistency check. Return whether they have. Sends nothing: the next
+        ``send_first_heartbeats`` sends it to all responsive masters. Raises the errors of ``starting_point``."""
         if self._topics_version == self._topics.version:
             return False
         self._topics_version = self._topics.version
@@ -188,6 +189,7 @@ class GroupMembers:
         return True
 
     def _filtered_topics(self) -> set[str]:
+        """Return the topics that are read with a filter: without one an empty set, else all but the retry topic."""
         return set(self._topics.selected) if self._options.message_filter != UNFILTERED else set()
 
     def unregister(self) -> None:
@@ -255,6 +257,8 @@ class GroupMembers:
         return sorted(members.elements())
 
     def _is_registered(self, broker_name: str) -> bool:
+        """Return whether the address that ``SlaveReads.address`` returns for the broker has acknowledged a
+        heartbeat."""
         return self._client.slave_reads.address(broker_name) in self._registered
 
     def record_other_members(self) -> bool:
@@ -325,8 +329,8 @@ class GroupMembers:
         return self._subscriptions.difference()
 
     def _query_running_infos(self, client_ids: Collection[str]) -> dict[str, ConsumerRunningInfo]:
-        """Request members' running infos through any responsive broker, and wait. Members that did not respond are
-        missing; {} if the request fails."""
+        """Request members' running infos through any responsive master, and wait. Members that did not respond are
+        missing; {} without such a master, or if the request fails."""
         return self._client.call_any(lambda broker: broker.query_running_infos(self._group, client_ids)) or {}
 
     def _warn_of_retries(self) -> None:

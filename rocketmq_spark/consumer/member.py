@@ -80,6 +80,7 @@ class Member:
         *,
         checkpoint_id: str | None = None,
     ) -> None:
+        """Send nothing. Raises the errors of ``Membership`` and ``_local_offsets``."""
         self._options = options
         self._watch = watch
         self._clock = clock
@@ -138,8 +139,9 @@ class Member:
 
     def leave_group(self) -> None:
         """End the scheduled work and leave the group (``Membership.leave``): commit completed offsets, unlock queues,
-        unregister. Waits up to LAST_WORK_MS (10 s) for work in progress, then for the group lock. A second call has no
-        effect. Commit errors that are not transient are raised before unregistration. Connections stay open."""
+        unregister. Waits up to LAST_WORK_MS (10 s) for work in progress, then for the group lock. A second call does
+        nothing. A permanent error is raised before unregistration. Connections stay open. Raises RuntimeError before
+        ``start``."""
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -201,10 +203,11 @@ class Member:
 
     @property
     def outages(self) -> tuple[Outage, ...]:
-        """Outages at the end of the latest hold of the group lock."""
+        """Outages at the end of the latest hold of the group lock, of servers, then commits, then queues."""
         return self._group_lock.published.outages
 
     def _is_something_new(self) -> bool:
+        """Return whether ``wait_for_change`` has a new change, or a request to an unresponsive server is due."""
         published = self._group_lock.published
         return self._has_change or published.changes != self._last_changes or published.is_due(self._clock())
 
@@ -224,7 +227,8 @@ class Member:
     def _work_until_stopped(self) -> None:
         """Until ``leave_group``, call ``watch`` and do each scheduled work when its timer is due: rebalance,
         heartbeats, offset commits; topic lists with ``subscribePattern``; lock renewals and lock requests with
-        ``consumeOrderly``. All are due at the start. A wake-up makes the rebalance due at once."""
+        ``consumeOrderly``. All are due at the start. A wake-up makes the rebalance due at once. Raises what ``watch``
+        raises."""
         rebalancing, watching = _Timer(self._options.rebalance_interval_ms), _Timer(WATCH_INTERVAL_MS)
         persisting = _Timer(self._options.persist_offset_interval_ms)
         work: list[tuple[_Timer, Callable[[], object]]] = [
@@ -265,7 +269,7 @@ class Member:
             membership.members.record_acknowledged(heartbeats, acknowledged)
 
     def _timed(self, name: str, timer: _Timer, work: TimedWork) -> Callable[[], None]:
-        """Return the scheduled work as a callable. ``name``: its name in log lines."""
+        """Return a callable that does ``_run_timed_work`` at the timer's interval. ``name``: its name in logs."""
         return partial(self._run_timed_work, name, timer.interval_ms, work)
 
     def _run_timed_work(self, name: str, interval_ms: int, work: TimedWork) -> None:
@@ -336,6 +340,7 @@ class Member:
             return
 
         def on_pulled(response: PullResult | RocketMQError) -> None:
+            """Queue an operator's reset for the next ``group_lock``, then call ``on_response``."""
             if isinstance(response, PullResult) and response.reason == OFFSET_RESET:
                 self._reported_resets.put((queue, response.next_begin_offset))
             on_response(response)
@@ -345,6 +350,7 @@ class Member:
 
 
 def _persist(membership: Membership) -> None:
+    """Commit unconfirmed offsets, see ``OffsetCommitter.persist``."""
     membership.offsets.persist()
 
 
@@ -377,8 +383,8 @@ def boottime_ms() -> int:
 
 
 def _local_offsets(options: ReadOptions) -> LocalFileOffsetStore | MemoryOffsetStore | None:
-    """Return the store of offsets that no other query uses: a local file in BROADCASTING, memory with
-    ``commitOffsets=false``; None: the brokers store the offsets."""
+    """Return the store of offsets that no other query uses: a local file, read at once, in BROADCASTING, memory with
+    ``commitOffsets=false``; None: the brokers store the offsets. Raises what ``LocalFileOffsetStore`` raises."""
     if options.message_model == BROADCASTING:
         return LocalFileOffsetStore(offset_file_of(options))
     return MemoryOffsetStore() if options.has_own_offsets else None

@@ -83,6 +83,7 @@ class Membership:
         checkpoint_id: str | None = None,
         local_offsets: OffsetStore | None = None,
     ) -> None:
+        """Send nothing. Raises the errors of ``starting_point`` and ``strategy_of``."""
         group = options.consumer_group
         self.crash: Exception | None = None
         """Exception that ended the thread of the scheduled work; None while it runs."""
@@ -150,7 +151,7 @@ class Membership:
         )
 
     def set_queue_outages(self, outages: Iterable[Outage]) -> None:
-        """Set the outages of unavailable queues, which are logged with all others. The caller decides their limits."""
+        """Replace the outages of unavailable queues, logged with all others. The caller decides their limits."""
         self._outage_tracker.set_queue_outages(outages)
 
     def prune_resets(self) -> dict[MessageQueue, int]:
@@ -174,8 +175,8 @@ class Membership:
     def mark_completed(self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]) -> None:
         """Remove the ranges in flight that end at or below their queue's offset in ``end_offsets``: they are in the
         sink. If there was one, or an offset is unconfirmed, commit all unconfirmed offsets, wait, and unlock and drop
-        RELEASING queues without a range in flight or unconfirmed offset; else send nothing. ``stored_to_ms``: store
-        time, in epoch ms, of the newest message that a queue had when it was planned; missing: unknown."""
+        RELEASING queues with nothing in flight or unconfirmed; else send nothing. ``stored_to_ms``: store time (epoch
+        ms) of a queue's newest message when it was planned; missing: unknown. Permanent errors are raised."""
         if self._complete_ranges(end_offsets, stored_to_ms) or self.offsets.unconfirmed:
             self._last_view = None
             self.offsets.persist()
@@ -202,9 +203,9 @@ class Membership:
         return plan is not None or (self._topics.is_known and not self._topics)
 
     def renew_locks(self, *, stale_only: bool = False) -> None:
-        """With ``consumeOrderly``, lock all owned queues again, and wait; with ``stale_only`` only queues whose lock is
-        not held any more (``QueueLocks.is_held``). Drop, without a commit, queues whose lock a broker denies. Renewed
-        stale locks count as a change: the metadata refresh that found them stale omitted their queues."""
+        """Lock all owned queues again, and wait; with ``stale_only`` only queues whose lock is not held any more
+        (``QueueLocks.is_held``). Drop, without a commit, queues whose lock a broker denies. Renewed stale locks count
+        as a change: the metadata refresh omitted their queues. Do nothing without ``consumeOrderly``."""
         held = self._rebalance_impl.table.keys() if self._options.consume_orderly else frozenset()
         stale = [queue for queue in held if not self._locks.is_held(queue)]
         due = stale if stale_only else list(held)
@@ -221,7 +222,7 @@ class Membership:
     def leave(self, *, restores_resets: bool = False) -> None:
         """Commit unconfirmed offsets, unlock queues that have none and nothing in flight, unregister at all brokers,
         and wait. Other locks expire. ``restores_resets``: before the unlock, detect resets and
-        ``OffsetResets.restore_all``."""
+        ``OffsetResets.restore_all``. A permanent error is raised at once, without the steps after it."""
         self.offsets.persist()
         if restores_resets:
             self.offsets.detect_resets(self._rebalance_impl.table)
@@ -285,6 +286,7 @@ class Membership:
         log.info("REBALANCED: Queues added: %s; queues removed: %s", _list_queues(plan.add), _list_queues(plan.drop))
 
     def _is_drained(self, queue: MessageQueue) -> bool:
+        """Return whether an owned queue has nothing in flight or unconfirmed. Raises KeyError if it is not owned."""
         return not self._rebalance_impl.table[queue].in_flight and queue not in self.offsets.unconfirmed
 
     def _usable(self, state: QueueState) -> frozenset[MessageQueue]:
