@@ -10,6 +10,7 @@ import pytest
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_cluster import SimulatedCluster, SimulatedClusterClient
 from rocketmq_spark.consumer.member import Member
+from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 
@@ -68,3 +69,23 @@ def test_a_member_leaves_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     assert broker.locks.keys() == {unproven}, "its range is read to the end; nobody else may begin before"
     assert member._pool._is_closed
     assert broker.connections == {}
+
+
+def test_stop_closes_connections_if_leaving_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = SimulatedCluster(["broker-a"], ManualClock(1_000_000))
+    cluster.create_topic("orders", {"broker-a": 1})
+    (queue,), broker = cluster.queues(), cluster.brokers["broker-a"]
+    monkeypatch.setattr(ClusterClient, "of", lambda *_: SimulatedClusterClient(cluster, "us"))
+    monkeypatch.setattr(Member, "_work_until_stopped", lambda member: member._stopping.wait())
+    member = Member(ReadOptions.parse(ORDERLY), clock=cluster.clock)
+    member.start()
+    with member.group_lock() as membership:
+        membership.refresh_metadata()
+        membership.mark_in_flight({queue: (0, 10)})
+        broker.unacknowledged_writes = {queue}
+        membership.mark_completed({queue: 10}, {})
+    cluster.clock.advance(6_000)
+    broker.refusal = BrokerError("TOPIC_DENIED", address="a:1", request="PULL", code=16, remark="no", topic="orders")
+    with pytest.raises(BrokerError, match="TOPIC_DENIED"):
+        member.stop()
+    assert member._pool._is_closed

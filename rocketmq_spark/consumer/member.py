@@ -154,9 +154,11 @@ class Member:
             log.info("GROUP_LEFT: Left the group")
 
     def stop(self) -> None:
-        """Leave the group, unless ``leave_group`` has done so, and close all connections."""
-        self.leave_group()
-        self._pool.close()
+        """Do ``leave_group``, and raise its errors; in any case close all connections."""
+        try:
+            self.leave_group()
+        finally:
+            self._pool.close()
 
     # ------------------------------------------------------------------------------------------ for the planner
 
