@@ -62,13 +62,14 @@ class RemoteBrokerOffsetStore:
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """Request the group's offsets from the queues' brokers, concurrently, and wait. None: no offset; queues of
         unresponsive brokers are missing. Slaves, which ``readFrom`` may allow while there is no master, may have older
-        offsets."""
+        offsets. Raises what ``OutageAwareClient.call_each`` raises."""
         stored: dict[MessageQueue, int | None] = {}
         for _, response in self._client.call_each(queues, self._query, of_slaves=True):
             stored |= response
         return stored
 
     def _query(self, broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[dict[MessageQueue, int | None]]:
+        """Send the request of the group's offsets of ``queues``, without waiting."""
         return broker.submit_query_offsets(self._group, queues)
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
@@ -78,6 +79,7 @@ class RemoteBrokerOffsetStore:
         written: set[MessageQueue] = set()
 
         def update(broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[dict[MessageQueue, RocketMQError]]:
+            """Send the commits of ``queues``, without waiting. The result has the errors of rejected ones."""
             return broker.submit_update_offsets(self._group, {queue: offsets[queue] for queue in queues})
 
         due = [queue for queue in offsets if self._client.may_commit(queue)]
@@ -91,6 +93,8 @@ class RemoteBrokerOffsetStore:
         return written
 
     def may_write(self, queue: MessageQueue) -> bool:
+        """Return whether the queue's last commit did not fail or the pause after it is over, and its broker is not read
+        at a slave."""
         return self._client.may_commit(queue)
 
     def are_unchanged(self, completions: Mapping[MessageQueue, Completion]) -> dict[MessageQueue, bool]:
@@ -159,15 +163,16 @@ class OffsetCommitter:
         return {queue: at for queue, at in self._progress.unconfirmed.items() if queue not in self._resets}
 
     def mark_completed(self, queue: MessageQueue, next_offset: int, stored_to_ms: int = 0) -> None:
-        """Record that all messages of an owned queue below ``next_offset`` are in the sink, none stored after
-        ``stored_to_ms`` (0: unknown). An offset that is not larger than the recorded one is ignored, its
-        ``stored_to_ms`` is not. Sends nothing."""
+        """Record that all messages of a queue below ``next_offset`` are in the sink, none stored after ``stored_to_ms``
+        (0: unknown). An offset that is not larger than the recorded one is ignored, its ``stored_to_ms`` is not. Sends
+        nothing. The caller ensures that the queue is owned."""
         self._progress.update(queue, next_offset)
         self._stored_to_ms[queue] = stored_to_ms
 
     def persist(self) -> bool:
         """Commit (``raise_to``) the unconfirmed offsets of queues whose last write succeeded or whose pause is over;
         wait, and return whether none is unconfirmed afterwards. Queues that an operator has reset do not count.
+        Permanent errors are raised.
 
         Before a write ``OffsetStore.are_unchanged`` checks the queue: True lets it be written, False makes it
         ``suspect``. A late commit to a re-created queue of the same name would move its owner's resume offset.
@@ -187,7 +192,7 @@ class OffsetCommitter:
         return {queue: at for queue, at in writes.items() if unchanged.get(queue, False)}
 
     def has_confirmed(self, queue: MessageQueue) -> bool:
-        """Return whether the store has confirmed an offset since the queue is owned and was last discarded."""
+        """Return whether the store has confirmed an offset of the queue since its last ``discard``."""
         return self._progress.confirmed(queue) is not None
 
     def discard(self, queue: MessageQueue) -> None:
@@ -203,7 +208,7 @@ class OffsetCommitter:
     def raise_to(self, targets: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
         """Read the stored offsets, write those of ``targets`` that are larger, wait, and return the queues whose stored
         offset is confirmed to be at least the target. ``check`` is called with the required writes, by queue, and
-        returns the writes to make; by default all.
+        returns the writes to make; by default all. Permanent errors are raised.
 
         Missing in the result are queues of unresponsive brokers, queues that ``check`` omits, queues whose write failed
         or is paused, queues that an operator has reset, and ``suspect`` ones. The read detects resets and suspect
@@ -223,7 +228,7 @@ class OffsetCommitter:
         self, targets: Mapping[MessageQueue, int], check: Check
     ) -> tuple[set[MessageQueue], set[MessageQueue]]:
         """Read, check and write once (``raise_to``). Return the queues whose stored offset is at least the target now,
-        and the subset that had no offset before."""
+        and those of them that had no offset before."""
         found = self.store.stored_offsets(targets)
         self._detect_resets(found)
         self._detect_vanished(found)
@@ -234,7 +239,8 @@ class OffsetCommitter:
 
     def _detect_resets(self, found: Mapping[MessageQueue, int | None]) -> None:
         """For each queue whose ``found`` offset is smaller than the confirmed one, over the same connection: record an
-        operator's reset, and consume its mark by a pull. Queues with a pending reset are skipped."""
+        operator's reset, and consume its mark by a pull. Queues with a pending reset are skipped. Permanent errors of
+        the pull are raised."""
         for queue, offset in found.items():
             confirmed = self._progress.confirmed(queue)
             if offset is None or confirmed is None or offset >= confirmed or queue in self._resets:
@@ -244,15 +250,17 @@ class OffsetCommitter:
                 self._resets.consume_mark(queue)
 
     def detect_resets(self, queues: Iterable[MessageQueue]) -> None:
-        """Request the stored offsets of ``queues``, and record operators' resets since they were planned, even if a
-        task has consumed the mark."""
+        """Request the stored offsets of ``queues``, wait, and record as operators' resets those smaller than the
+        confirmed ones (``_detect_resets``), even if a task has consumed the mark."""
         self._detect_resets(self.store.stored_offsets(queues))
 
     def _is_still_connected(self, queue: MessageQueue) -> bool:
+        """Return whether the queue's offset was confirmed over the current link to its broker; False without a link."""
         link = self._link_to(queue.broker_name)
         return link is not None and link == self._links.get(queue)
 
     def _detect_vanished(self, found: Mapping[MessageQueue, int | None]) -> None:
+        """Make queues ``suspect`` whose ``found`` offset is None although one was confirmed."""
         self._mark_suspect(queue for queue, at in found.items() if at is None and self.has_confirmed(queue))
 
     def _mark_suspect(self, queues: Iterable[MessageQueue]) -> None:

@@ -80,7 +80,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _write_synced(path: Path, content: bytes) -> None:
-    """Write ``content`` and sync it to the disk."""
+    """Create or overwrite the file with ``content``, and sync it to the disk. Raises OSError if that fails."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()

@@ -31,6 +31,7 @@ class OffsetResets:
         """Number of detected resets."""
 
     def __contains__(self, queue: MessageQueue) -> bool:
+        """Return whether a reset of the queue is pending."""
         return queue in self._offsets
 
     def record(self, queue: MessageQueue, offset: int) -> None:
@@ -45,12 +46,13 @@ class OffsetResets:
         return dict(self._offsets)
 
     def discard(self, queue: MessageQueue) -> None:
-        """Discard the reset of a queue that is read from there now, or that this member no longer owns."""
+        """Discard the reset, if there is one, of a queue that is read from there now, or that this member no longer
+        owns. Counts no change."""
         self._offsets.pop(queue, None)
 
     def consume_mark(self, queue: MessageQueue) -> None:
         """Pull once at offset 0 as the group, and wait. If the queue has a reset mark, the broker returns the offset of
-        the reset and removes the mark; record that offset. Later pulls do not return this reset.
+        the reset and removes the mark; ``record`` that offset. Later pulls do not return this reset.
 
         Do nothing if there is no mark, the broker does not serve the queue, or it does not respond. Permanent errors
         are raised.
@@ -93,6 +95,7 @@ class OffsetResets:
         sets the mark again; wait, and return whether the broker accepted it. Errors are logged at DEBUG, not raised."""
 
         def restore_at(broker: BrokerApi) -> bool:
+            """Send the reset, wait, and return True, unlike ``call`` if it sends nothing."""
             broker.restore_reset(self._group, queue, self._offsets[queue])
             return True
 

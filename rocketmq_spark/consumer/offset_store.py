@@ -98,6 +98,7 @@ class LocalFileOffsetStore:
     """
 
     def __init__(self, file: OffsetFile) -> None:
+        """Read the file, or its backup if the file is missing or damaged. Raises OptionError[OFFSET_FILE_UNUSABLE]."""
         self._file = file
         content, backup = file.read()
         readable = None if content is None else decode_offsets(content)
@@ -172,7 +173,7 @@ class MemoryOffsetStore:
 
 
 def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
-    """Return the file content for ``offsets``."""
+    """Return ``offsets`` as JSON of the module's form, in queue order; ``decode_offsets`` is the inverse."""
     return json.dumps({"v": VERSION, "offsets": nested(offsets)}, indent=1).encode()
 
 
@@ -187,8 +188,8 @@ def decode_offsets(content: bytes) -> dict[MessageQueue, int] | None:
 
 
 def _checked(value: Any) -> Iterable[tuple[MessageQueue, int]]:
-    """Yield the offsets by queue. Raises, during iteration, TypeError for a value that is no offset, and the errors of
-    ``flat``."""
+    """Yield the offsets by queue. Raises, during iteration, TypeError for a value that is no integer from 0 on,
+    KeyError without offsets, and the errors of ``flat``."""
     for queue, offset in flat(value["offsets"]):
         if type(offset) is not int or offset < 0:
             raise TypeError(f"no offset: {offset!r}")

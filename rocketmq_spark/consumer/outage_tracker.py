@@ -43,9 +43,9 @@ class OutageTracker:
 
     def record_failure(self, subject: str, error: RocketMQError, limit_ms: int, quiet_ms: int = 0) -> None:
         """Record that ``subject`` did not respond, or responded wrongly, log ``error`` at DEBUG, and delay its next
-        request by a growing pause. ``limit_ms``: time from the first failure until ``raise_expired`` raises ``error``.
-        If all brokers of the subject, a topic, are failing, the limit restarts now. ``quiet_ms``: shorter outages are
-        not logged."""
+        request by a growing pause. ``limit_ms``: time from the first failure until ``raise_expired`` raises its error;
+        reaching it counts as a change. If all brokers of the subject, a topic, are failing, the limit restarts now.
+        ``quiet_ms``: shorter outages are not logged."""
         log.debug("REQUEST_FAILED: Request to %s failed: %s", subject, error)
         now_ms = self._clock()
         self.changes += self._tracker.record_failure(
@@ -54,7 +54,7 @@ class OutageTracker:
         self._tracker.extend_deadline(self._topics_without_brokers() & {subject}, now_ms)
 
     def record_success(self, subject: str) -> None:
-        """Record that ``subject`` responded."""
+        """End the subject's failure, which counts as a change; do nothing if it is not failing."""
         self.changes += self._tracker.record_success(subject)
 
     def discard(self, *subjects: str) -> None:
@@ -77,7 +77,7 @@ class OutageTracker:
 
     def commit_succeeded(self, queue: MessageQueue) -> None:
         """Record that the queue's offset is stored. After a failed commit that is a change: the queue may be planned
-        again."""
+        again; else do nothing."""
         if self._commits:
             self._commits.discard(_commit_subject(queue))
             self.changes += self._tracker.record_success(_commit_subject(queue))
@@ -91,7 +91,7 @@ class OutageTracker:
             self._tracker.discard(_commit_subject(queue))
 
     def discard_removed_brokers(self) -> None:
-        """Discard failures of brokers that no route lists: they receive no requests."""
+        """Discard failures of brokers that a route listed before and none lists now: they receive no requests."""
         for broker_name in self._routes.removed_brokers():
             self._tracker.discard(broker_subject(broker_name))
 
@@ -105,16 +105,16 @@ class OutageTracker:
         return error is not None and is_unanswered(error)
 
     def may_call(self, broker_name: str) -> bool:
-        """Return whether the broker's last request succeeded, or the pause after its failure is over."""
+        """Return whether the broker's last request did not fail, or the pause after its failure is over."""
         return self.may_try(broker_subject(broker_name))
 
     def may_commit(self, queue: MessageQueue) -> bool:
-        """Return whether the queue's last commit succeeded, or the pause after its failure is over."""
+        """Return whether the queue's last commit did not fail, or the pause after its failure is over."""
         return not self._commits or self._tracker.may_try(_commit_subject(queue), self._clock())
 
     @property
     def next_try_ms(self) -> int | None:
-        """Time of the next try of a failing subject; None while none fails."""
+        """Earliest time of the next request to a failing subject, failed commits included; None while none fails."""
         return self._tracker.next_try_ms
 
     def responsive_masters(self) -> dict[str, BrokerAddress]:
@@ -130,7 +130,7 @@ class OutageTracker:
     # ------------------------------------------------------------------------------------------ reports
 
     def set_queue_outages(self, outages: Iterable[Outage]) -> None:
-        """Set the outages of unavailable queues, which replace the outages that explain them. The caller decides their
+        """Replace the outages of unavailable queues, which are reported after all others. The caller decides their
         limits."""
         self._queue_outages = tuple(outages)
 
@@ -191,6 +191,7 @@ class OutageTracker:
         return topic in self._topics and (topic in self._routes or self._is_topic_missing(topic))
 
     def _is_topic_missing(self, topic: str) -> bool:
+        """Return whether the topic is failing: it has no route, or no readable queue."""
         return self._tracker.is_failing(topic_subject(topic))
 
     def _is_unresponsive(self, queue: MessageQueue) -> bool:

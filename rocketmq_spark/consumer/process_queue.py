@@ -98,6 +98,7 @@ class SlidingWindow:
         return f"<{type(self).__name__} {self._ranges()}>"
 
     def _ranges(self) -> str:
+        """Return the ranges in flight as text: ``[0, 3) [5, 9)``, or ``nothing in flight``."""
         return " ".join(f"[{begin}, {end})" for begin, end in self._in_flight) or "nothing in flight"
 
 
@@ -123,6 +124,7 @@ class ProcessQueue(SlidingWindow):
         return self._dropped
 
     def drop(self) -> None:
+        """Mark the queue as dropped, for good. Ranges in flight stay, and may be removed."""
         self._dropped = True
 
     def put(self, begin_offset: int, end_offset: int) -> None:

@@ -47,6 +47,7 @@ class QueueLocks:
         return denied
 
     def _lock_at(self, broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[set[MessageQueue]]:
+        """Send the request for the locks without waiting; its result is the set of granted ones."""
         return broker.submit_lock_batch(self._group, self._client_id, queues)
 
     def unlock(self, queues: Collection[MessageQueue]) -> None:
@@ -55,10 +56,12 @@ class QueueLocks:
         self._client.call_each(queues, self._unlock_at)
 
     def _unlock_at(self, broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[None]:
+        """Send the request to unlock ``queues``, without waiting."""
         return broker.submit_unlock_batch(self._group, self._client_id, queues)
 
     def discard(self, queues: Collection[MessageQueue]) -> None:
-        """Discard the locks of queues that this member no longer owns: unlocked, denied or dropped."""
+        """Discard the recorded locks of queues that this member no longer owns: unlocked, denied or dropped. Sends
+        nothing."""
         for queue in queues:
             self._locked_ms.pop(queue, None)
 
@@ -68,5 +71,6 @@ class QueueLocks:
         return queue in self._locked_ms and self._lease_clock() - self._locked_ms[queue] < LOCK_VALID_MS
 
     def locked_ms(self, queue: MessageQueue) -> int | None:
-        """Return the request time of the last granted lock, by the lease clock; None without a lock."""
+        """Return the request time of the last granted lock, even if expired, by the lease clock; None without one, or
+        after ``discard``."""
         return self._locked_ms.get(queue)

@@ -31,6 +31,7 @@ class RebalancePlan:
     add: tuple[MessageQueue, ...] = ()
 
     def __bool__(self) -> bool:
+        """Return whether the plan changes anything."""
         return bool(self.drop or self.add)
 
 
@@ -52,19 +53,10 @@ class RebalanceImpl:
     def decide(
         self, queues: Mapping[str, Sequence[MessageQueue]], client_ids: Sequence[str] | None
     ) -> RebalancePlan | None:
-        """Compare the owned queues with the queues that the strategy allocates to this member. Changes nothing. Raises
-        what the strategy raises.
-
-        Parameters
-        ----------
-        queues : the readable queues by subscribed topic
-        client_ids : the group's members as brokers list them, in any order; None: no broker responded
-
-        Returns
-        -------
-        The plan, or None without a basis to decide: no broker responded, or the list lacks this member, which must send
-        another heartbeat.
-        """
+        """Compare the owned queues with those of ``queues``, the readable queues by subscribed topic, that the strategy
+        allocates to this member. Return the plan; change nothing. Return None without a basis to decide:
+        ``client_ids``, the members as brokers list them, in any order, is None (no broker responded), or lacks this
+        member, which must send another heartbeat. Raises what the strategy raises."""
         members = set(client_ids or ())
         if self._client_id not in members:
             return None
@@ -82,6 +74,7 @@ class RebalanceImpl:
 
 
 def _ordered(queues: set[MessageQueue]) -> tuple[MessageQueue, ...]:
+    """Return ``queues`` in the order of ``MessageQueue.sort_key``."""
     return tuple(sorted(queues, key=MessageQueue.sort_key))
 
 
@@ -131,10 +124,11 @@ class QueueStates:
         self._states: dict[MessageQueue, QueueState] = {}
 
     def state(self, queue: MessageQueue) -> QueueState:
+        """Return the state of ``queue``; NOT_OWNED by default."""
         return self._states.get(queue, _NOT_OWNED)
 
     def in_state(self, state: QueueState) -> frozenset[MessageQueue]:
-        """Return all queues in ``state``, which is not NOT_OWNED."""
+        """Return all queues in ``state``; an empty set for NOT_OWNED, which is not recorded."""
         return frozenset(queue for queue, current in self._states.items() if current is state)
 
     def apply(self, event: QueueEvent, queues: Iterable[MessageQueue]) -> None:

@@ -66,7 +66,8 @@ def process_queue_info(process_queue: ProcessQueue, position: int, locked_ms: in
 
 
 def _cached(in_flight: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
-    """Return the first offset, the last offset, and the number of offsets in flight."""
+    """Return the first offset, the last offset, and the number of offsets of ``in_flight``: half-open ranges,
+    ascending, at least one."""
     return (
         in_flight[0][0],
         in_flight[-1][1] - 1,

@@ -110,9 +110,11 @@ class SlaveReads:
             self._outage_tracker.discard(_end_subject(name))
 
     def _record_failure(self, name: str) -> None:
+        """Record the outage of the broker's master, RouteError[READING_FROM_SLAVE], without a limit."""
         self._outage_tracker.record_failure(master_subject(name), self._error_of(name), NO_LIMIT_MS)
 
     def _error_of(self, name: str) -> RouteError:
+        """Return the error of a broker that is read at a slave, not raised. Raises KeyError for another broker."""
         return RouteError("READING_FROM_SLAVE", broker=name, address=str(self.addresses[name]))
 
     def record_tries(self, responded: Collection[str]) -> None:
@@ -124,8 +126,8 @@ class SlaveReads:
         self.due_masters = {}
 
     def require_masters(self, broker_names: Iterable[str]) -> None:
-        """Record the brokers whose masters the query needs to end, as it reads no more. From the next ``update`` on, it
-        waits at most ``clusterTimeoutMs`` for each that is read at a slave."""
+        """Record, in place of earlier ones, the brokers whose masters the query needs to end, as it reads no more. From
+        the next ``update`` on, it waits at most ``clusterTimeoutMs`` for each that is read at a slave."""
         self._required = frozenset(broker_names)
 
     def end_requirement(self, *, is_reading: bool) -> None:
@@ -140,4 +142,5 @@ class SlaveReads:
 
 
 def _end_subject(broker_name: str) -> str:
+    """Return the subject of the outage of a master that the query needs to end."""
     return f"{master_subject(broker_name)}, without which the query does not end,"

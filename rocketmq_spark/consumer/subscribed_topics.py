@@ -40,7 +40,7 @@ class SubscribedTopics(Collection[str]):
 
     @property
     def selected(self) -> tuple[str, ...]:
-        """Return the topics without the retry topic."""
+        """Return the topics without the retry topic; with a pattern ascending, and () before the first list."""
         return self._matching if self.has_pattern else self._options.listed_topics
 
     def expect(self, queues: Collection[MessageQueue]) -> None:
@@ -80,6 +80,8 @@ class SubscribedTopics(Collection[str]):
         self._topics = tuple(dict.fromkeys((*matching, *self._options.read_topics)))
 
     def _is_deleted(self, topic: str, topics: TopicList) -> bool:
+        """Return whether a topic that ``topics`` does not list is deleted: the list is complete and has all brokers
+        that the topic was on."""
         return topics.is_complete and self._brokers.get(topic, set()) <= topics.broker_names
 
     # ------------------------------------------------------------------------------------------ as a collection

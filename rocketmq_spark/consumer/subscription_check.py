@@ -142,7 +142,7 @@ class SubscriptionCheck:
         self._unanswered_queries: Counter[str] = Counter()
 
     def update_subscriptions(self, subscriptions: Iterable[SubscriptionData]) -> None:
-        """Replace this member's subscription."""
+        """Replace this member's subscription; members are compared with it from now on. Sends nothing."""
         self._ours = _subscribed_topics(subscriptions)
 
     def start_queries(self, client_ids: Iterable[str]) -> frozenset[str]:
@@ -182,9 +182,11 @@ class SubscriptionCheck:
             del self._unanswered_queries[client_id]
 
     def _differing_settings(self, client_id: str) -> list[str]:
+        """Return the options that a member reports with another value. Raises KeyError if it has reported nothing."""
         return differences(self._our_settings, self._their_settings[client_id])
 
     def _shares_checkpoint(self, client_id: str) -> bool:
+        """Return whether a member reports this one's checkpoint ID; False if this one has none."""
         return self._our_checkpoint is not None and self._checkpoints[client_id] == self._our_checkpoint
 
     def difference(self) -> MembershipError | None:
@@ -218,8 +220,8 @@ class SubscriptionCheck:
         return None
 
     def members_differing_in_retry(self) -> list[str]:
-        """Return the members that read the retry topic while this one does not, or the reverse: queues of the retry
-        topic may be allocated to a member that does not read them."""
+        """Return, ascending, the members that read the retry topic while this one does not, or the reverse, by what
+        they last reported: queues of the retry topic may be allocated to a member that does not read them."""
         reads_it = self._retry_topic in self._ours
         return sorted(
             client_id for client_id, theirs in self._theirs.items() if (self._retry_topic in theirs) != reads_it
@@ -248,13 +250,16 @@ def _without(subscribed: FilterByTopic, topic: str) -> FilterByTopic:
 
 
 def _format_settings(consumer_settings: Mapping[str, str], options: Iterable[str]) -> str:
+    """Return ``option=value`` of ``options``, in their order, joined by commas."""
     return ", ".join(f"{option}={consumer_settings[option]}" for option in options)
 
 
 def _describe(subscribed: FilterByTopic) -> str:
+    """Return ``topic (filter)`` of each topic, ascending, joined by commas; ``nothing`` without topics."""
     texts = (f"{topic} ({_text(expression)})" for topic, (_, expression) in sorted(subscribed.items()))
     return ", ".join(texts) or NOTHING
 
 
 def _text(expression: frozenset[str] | str) -> str:
+    """Return an expression as it is, or a set of tags as ``A || B``, ascending; ``*`` for no tags."""
     return expression if isinstance(expression, str) else " || ".join(sorted(expression)) or "*"

@@ -13,16 +13,18 @@ class TaskReports:
         self._sizes: list[ReadSize] = []
 
     def add(self, report: TaskReport) -> None:
-        """Add a report."""
+        """Keep the losses of ``report``, equal ones once, and its sizes."""
         self._losses.update(report.lost)
         self._sizes.extend(report.read)
 
     def take_losses(self) -> set[ReportedLoss]:
-        """Return the losses that were reported since the last call. Retried tasks report the same losses again."""
+        """Remove and return the losses that were reported since the last call. Retried tasks report the same losses
+        again."""
         losses, self._losses = self._losses, set()
         return losses
 
     def take_sizes(self) -> list[ReadSize]:
-        """Return the sizes that were reported since the last call."""
+        """Remove and return, in order, the sizes that were reported since the last call, those of retried tasks
+        again."""
         sizes, self._sizes = self._sizes, []
         return sizes
