@@ -111,7 +111,7 @@ class OutageAwareClient:
         self, queues: Iterable[MessageQueue], call: Callable[[BrokerApi, Collection[MessageQueue]], T]
     ) -> Iterator[T]:
         """Call the broker of each of ``queues``, or its slave, with its queues, one after another during iteration, and
-        yield the responses. Unresponsive brokers yield nothing. Raises what ``call`` does."""
+        yield the responses. Unresponsive brokers, and None, yield nothing. Raises what ``call`` does."""
         for broker_name, of_broker in _by_broker(queues).items():
             response = self._call(broker_name, partial(lambda of, broker: call(broker, of), of_broker), of_slaves=True)
             if response is not None:
@@ -149,8 +149,8 @@ class OutageAwareClient:
         """Send ``requests`` (broker name by key) concurrently, by ``submit(broker, key)``; wait for all, and return
         responses by key. Keys are missing if the broker has no address or is in the pause after a failure, so that
         nothing is sent, for transient failures, recorded as outages, and with ``ignores_missing_topics`` if the broker
-        does not have the topic. Other errors are raised. A response ends the broker's outage. Does not verify
-        identities. ``of_slaves``: use slaves of missing masters."""
+        does not have the topic. Other errors are raised. A broker's outage ends if all its requests get responses. Does
+        not verify identities. ``of_slaves``: use slaves of missing masters."""
         call_round = _CallRound(ignores_missing_topics)
         futures: dict[K, Future[T]] = {}
         for key, broker_name in requests.items():
@@ -217,6 +217,7 @@ class OutageAwareClient:
         return address is not None and self._cluster.version(address) >= OFFSET_DELETION_VERSION
 
     def _record_failure(self, broker_name: str, error: RocketMQError) -> None:
+        """Record an outage of the broker, with limit ``clusterTimeoutMs``."""
         self._outage_tracker.record_failure(broker_subject(broker_name), error, self._options.cluster_timeout_ms)
 
     # ------------------------------------------------------------------------------------------ commits
@@ -279,13 +280,13 @@ class OutageAwareClient:
         return self._probe(offsets, self._probe_store_times_at)
 
     def probe_sizes(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Probe messages as ``probe_store_times`` does, and return their sizes in bytes, as the brokers store them. A
-        broker that refuses pulls is only omitted: that is no outage."""
+        """Probe messages as ``probe_store_times`` does, and return their sizes in bytes, as the brokers store them;
+        None without a message. A broker that refuses pulls is only omitted: that is no outage."""
         return self._probe(offsets, self._probe_sizes_at)
 
     def _probe(self, offsets: Mapping[MessageQueue, int], probe: _Probe) -> dict[MessageQueue, int | None]:
-        """Return the results of ``probe`` at the queues' brokers, in turn. Queues for which ``_call`` returns None are
-        missing. Raises what ``_call`` does."""
+        """Return the results of ``probe`` at the queues' brokers, one after another. Queues of unresponsive brokers are
+        missing. Raises what ``call`` does."""
         found: dict[MessageQueue, int | None] = {}
         for response in self.call_sequentially(
             offsets, lambda broker, queues: probe(broker, {one: offsets[one] for one in queues})
@@ -320,8 +321,8 @@ class OutageAwareClient:
             return {}
 
     def query_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Request, concurrently, brokers' results for ``search_offsets``, and wait. They are not verified by probes, so
-        an offset may be too small. Missing queues and errors: see ``call_each``."""
+        """Request, concurrently, brokers' results for ``search_offsets``, and wait. They are not verified by probes: an
+        offset may be too small, too large, or -1. Missing queues and errors: see ``call_each``."""
         found: dict[MessageQueue, int] = {}
         for _, offsets in self.call_each(
             timestamps_ms,
@@ -331,8 +332,8 @@ class OutageAwareClient:
         return found
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Request and probe, broker after broker, the first offset of each queue that was stored at its timestamp
-        (epoch ms) or later; the max offset if there is none. Queues of unresponsive brokers are missing."""
+        """Request and probe, broker after broker, the first offset of each queue stored at its timestamp (epoch ms) or
+        later, else its max offset. Queues of unresponsive brokers are missing. Raises what ``call`` does."""
         found: dict[MessageQueue, int] = {}
         for offsets in self.call_sequentially(
             timestamps_ms,
@@ -353,8 +354,9 @@ class _CallRound:
         self._ignores_missing_topics = ignores_missing_topics
 
     def try_call(self, broker_name: str, results: dict[K, T], key: K, call: Callable[[], T]) -> None:
-        """Run ``call``, which sends a request or waits for its response, and put its result into ``results``. Put a
-        transient failure into ``failures`` instead; ignore a missing topic if these are ignored; raise other errors."""
+        """Put the result of ``call``, which sends a request or waits, into ``results``, or a transient failure into
+        ``failures``. Else the broker has ``responded``, also for a missing topic if these are ignored; raise other
+        errors."""
         try:
             results[key] = call()
         except RocketMQError as error:

@@ -35,6 +35,7 @@ class OutageNotes:
     """
 
     def __init__(self, batch_id: str, subject: str, folder: Path | None = None) -> None:
+        """Access no file. ``folder``: None: one of this user, in the machine's temporary directory."""
         self._folder = folder or Path(tempfile.gettempdir(), f"rocketmq-spark-outages-{os.getuid()}")
         self._name = hashlib.sha256(f"{batch_id} {subject}".encode()).hexdigest()
 
@@ -50,8 +51,8 @@ class OutageNotes:
 
     def record(self, since_ms: int) -> None:
         """Write a note, replacing an earlier one: every request has failed since ``since_ms``. Create the folder if it
-        is missing, and remove all notes older than ``STALE_S``. Do nothing if the folder is not writable or not private
-        to this user."""
+        is missing, and remove all notes older than ``STALE_S`` (24 h). Do nothing if the folder is not writable or not
+        private to this user."""
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             with private_folder(self._folder) as folder:
@@ -72,7 +73,7 @@ class OutageNotes:
 
 
 def _remove_stale(folder: int) -> None:
-    """Remove the notes, finished or not, that were last written more than ``STALE_S`` ago from the folder with
+    """Remove the notes, finished or not, that were last written more than ``STALE_S`` (24 h) ago from the folder with
     descriptor ``folder``. Leave files with other names."""
     for name in filter(_NAME.fullmatch, os.listdir(folder)):
         with suppress(FileNotFoundError):  # another process has removed it

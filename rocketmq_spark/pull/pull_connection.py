@@ -61,6 +61,7 @@ class PullConnection:
 
     @property
     def in_flight_count(self) -> int:
+        """Number of pulls without a response."""
         return self._exchange.in_flight_count
 
     @property
@@ -168,6 +169,7 @@ class PullExchange:
 
     @property
     def in_flight_count(self) -> int:
+        """Number of pulls without a response."""
         return len(self._in_flight)
 
     def encode_requests(self, requests: Iterable[PullRequest], frames: PullFrames, now_ms: int) -> bytes:
@@ -220,6 +222,7 @@ class PullExchange:
         return [(request, self.loss) for request, _ in lost.values()]
 
     def _timed_out(self) -> TransportError:
+        """Return TransportError[RESPONSE_TIMED_OUT] of a pull, not raised."""
         return timeout_error(self._address, RequestCode.PULL_MESSAGE, self._timeout_ms)
 
     def _decode_fast_path(self) -> list[Completion]:

@@ -98,6 +98,7 @@ class PullConnections:
             connection.close()
 
     def _all_connections(self) -> list[PullConnection]:
+        """Return the current connections, then replaced ones that are still open."""
         return [*self._connections.values(), *self._draining]
 
     def _open_connection(self, address: BrokerAddress) -> PullConnection:
@@ -153,6 +154,7 @@ def shared_pull_connections(timeout_ms: int, tls: Tls | None = None) -> PullConn
 
 
 def _reset_all_after_fork() -> None:
+    """In a forked child, drop the connections of all ``PullConnections``."""
     for connections in list(_of_this_process):
         connections._reset_after_fork()
 

@@ -45,8 +45,7 @@ class PullWindow:
 
     Memory: responses that wait for delivery and pulls in flight number at most ``max_depth`` together, and the waiting
     bytes plus the expected bytes of pulls in flight are at most ``max_bytes``. One more pull is allowed: the next range
-    to deliver. The expected size is the largest of the last responses, and decays slowly, because one large response
-    often starts a run of them.
+    to deliver. The expected size is the largest of the last responses, and decays slowly: large ones come in runs.
     """
 
     def __init__(
@@ -88,9 +87,8 @@ class PullWindow:
     # ------------------------------------------------------------------------------------------ requests
 
     def take_requests(self) -> list[PullRequest]:
-        """Return the requests to send now, in the queue's order: idle ones, then new ones, as far as the depth allows,
-        but always the next range to deliver. They count as in flight from then on. New ones are returned only once a
-        quarter of the depth is free, so that several are sent together."""
+        """Return the requests to send now, in flight from now on, in the queue's order: idle ones, then, once a quarter
+        of the depth is free, new ones. They are as many as the depth allows, but always the next range to deliver."""
         requests = self._start_idle() if self._has_idle else []
         spare = self._spare_depth(self._incomplete)
         if self._incomplete and spare * REFILL_DIVISOR < self.depth:
@@ -121,6 +119,7 @@ class PullWindow:
         return min(self._depth - self._buffered, affordable) - in_flight
 
     def _affordable(self, available_bytes: int) -> int:
+        """Return how many responses of the expected size fit into ``available_bytes``."""
         return int(available_bytes // self._expected_bytes)
 
     def _open(self, to: int) -> PullRequest:
@@ -218,7 +217,7 @@ class PullWindow:
         return True
 
     def reduce_depth(self) -> None:
-        """Halve the depth: a pull failed, or the broker refused it for load."""
+        """Halve the depth, to 1 at least: a pull failed, or the broker refused it for load."""
         self._depth = max(1, self._depth // 2)
 
     def _advance(self, request: PullRequest, to: int, body: memoryview) -> None:
@@ -239,17 +238,16 @@ class PullWindow:
         first.end_offset = self._opened_to = max(self._opened_to, min(to, self._end_offset))
 
     def _mark_vacant(self, request: PullRequest, vacant_from: int, to: int) -> None:
-        """Mark offsets from the request's next one up to ``to`` as vacant (no message has them): in this request, and,
-        if ``to`` is beyond all requests, in a new one behind the last. Requests in between are unchanged.
-        ``vacant_from``: end of the last message below ``to``."""
+        """Mark ``[request.next_offset, to)`` as vacant (no message) in this request, and, beyond all requests, in a new
+        one behind the last; not in requests in between. ``vacant_from``: end of the message before ``to``."""
         self._append_range(request, to, NO_BODY, is_vacant=True)
         request.pulled[-1] = request.pulled[-1]._replace(response_end_offset=vacant_from)
         if self._opened_to < min(to, self._end_offset):
             self._mark_vacant(self._open(to), vacant_from, to)
 
     def _mark_lost(self, request: PullRequest, to: int, *, is_presumed_lost: bool = False) -> None:
-        """Mark offsets from the request's next one up to ``to`` as lost: in this request, and, if ``to`` is beyond all
-        requests, in a new one behind the last. Requests in between are unchanged."""
+        """Mark ``[request.next_offset, to)`` as lost in this request, and, beyond all requests, in a new one behind the
+        last; not in requests in between."""
         self._has_lost = True
         self._append_range(request, to, NO_BODY, is_lost=True, is_presumed_lost=is_presumed_lost)
         if self._opened_to < min(to, self._end_offset):
@@ -279,6 +277,7 @@ class PullWindow:
             self._record_short(covered)
 
     def _record_full(self, count: int) -> None:
+        """Count ``count`` full responses: they bring the next probe closer, and lower the shortness, to 0 at least."""
         self._full_responses += count
         self._shortness = max(0, self._shortness - count)
 
@@ -290,6 +289,7 @@ class PullWindow:
             self._change_stride(self._longest_short_response)
 
     def _change_stride(self, stride: int) -> None:
+        """Set the stride, and begin to count full responses, shortness and the probe interval again."""
         self._stride, self._full_responses, self._shortness = stride, 0, 0
         self._probe_interval = self._max_depth
 

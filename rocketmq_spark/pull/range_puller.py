@@ -363,6 +363,7 @@ class RangePuller:
 
 
 def _is_without_route(outcome: PullOutcome) -> bool:
+    """Return whether ``outcome`` is the error that no name server responds."""
     return isinstance(outcome, RocketMQError) and is_name_server_outage(outcome)
 
 
