@@ -186,8 +186,8 @@ class Membership:
 
     def rebalance(self) -> bool:
         """Request routes, drop queues of deleted topics without a commit, send first heartbeats, request the members,
-        wait, run ``GroupMembers.update_state``. If it returns SHARE, allocate queues: commit, unlock and drop, or lock
-        and add. Return whether queues were allocated, or there is no topic. False: other queues stay as they are."""
+        wait, run ``members.update_state``. If it returns SHARE, allocate queues: commit, unlock and drop, or lock and
+        add. Return whether queues were allocated, or there is no topic; else they stay. Permanent errors are raised."""
         self.client.refresh_routes()
         if self.members.update_topics():
             self._last_view = None

@@ -272,8 +272,9 @@ class OffsetCommitter:
 
     def replace_offsets(self, targets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Discard the state of the queues in ``targets``, replace their stored offsets, also by smaller ones, and wait.
-        Return the queues for which the store has confirmed that. For queues that end below the group's offset, queues
-        that an operator has reset, and all queues of a group that a new checkpoint moves (``groupOffsets=ignore``)."""
+        Return the queues for which the store has confirmed that; the state of others is lost too. For queues that end
+        below the group's offset, queues that an operator has reset, and all queues of a group that a new checkpoint
+        moves (``groupOffsets=ignore``)."""
         for queue in targets:
             self.discard(queue)
         written = self.store.write_offsets(targets)

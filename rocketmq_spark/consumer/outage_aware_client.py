@@ -212,7 +212,7 @@ class OutageAwareClient:
         return None if address is None or address.broker_name is not None else self._identities.link(broker_name)
 
     def deletes_offsets(self, broker_name: str) -> bool:
-        """Return whether the broker's version deletes offsets with their topic; False while unknown. Sends nothing."""
+        """Return whether the master's version deletes offsets with their topic; False while unknown. Sends nothing."""
         address = self._routes.master(broker_name)
         return address is not None and self._cluster.version(address) >= OFFSET_DELETION_VERSION
 

@@ -119,7 +119,8 @@ class SlaveReads:
 
     def record_tries(self, responded: Collection[str]) -> None:
         """Record that a request was sent to each of ``due_masters``, and which masters ``responded``, by broker name:
-        the next ``update`` uses these if the routes still name them. The others are due again after a growing pause."""
+        the next ``update`` uses these if the routes still name them. The others are due again after a growing pause.
+        Empty ``due_masters``."""
         self._responded = frozenset(responded)
         for name in self.due_masters.keys() - self._responded:
             self._record_failure(name)

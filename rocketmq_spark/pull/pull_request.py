@@ -91,8 +91,8 @@ def pull_action(result: PullResult, offset: int) -> PullAction:
 
 
 def vacancy_end(offset: int, end_offset: int, is_vacant: Callable[[int], bool]) -> int:
-    """Return the end of the vacant offsets from ``offset`` on, at most ``end_offset``. ``is_vacant``: whether an offset
-    is in the same vacancy as ``offset``; called at doubling distances, then to bisect. Its errors are raised."""
+    """Return the end, at most ``end_offset``, of the vacant offsets from ``offset`` on, which is vacant. ``is_vacant``:
+    whether an offset is in the same vacancy; called at doubling distances, then to bisect. Its errors are raised."""
     vacant, step = offset, 1
     while vacant + step < end_offset and is_vacant(vacant + step):
         vacant, step = vacant + step, 2 * step
