@@ -130,9 +130,9 @@ class AllocateMessageQueueAveragely:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the consecutive block of ``queues`` for the position of ``client_id`` in ``client_ids``; [] if
-        ``client_ids`` lack it, or it is beyond the number of queues. Raises ValueError if one of the last three
-        arguments is empty; ``group`` has no effect."""
+        """Return the consecutive block of ``queues`` for the position of ``client_id`` in ``client_ids``, one longer
+        for the first members if queues remain; [] if ``client_ids`` lack it, or it is beyond the number of queues.
+        Raises ValueError if one of the last three arguments is empty; ``group`` has no effect."""
         if not is_member(client_id, queues, client_ids):
             return []
         size, longer = divmod(len(queues), len(client_ids))

@@ -77,8 +77,7 @@ class BrokerIdentities:
         return broker_name in self._verified and self._verified[broker_name] == self.link(broker_name)
 
     def ensure_verified(self, broker_name: str) -> None:
-        """Do nothing if ``is_verified``. Raises TransportError[CONNECTION_LOST] otherwise: the verified connection is
-        lost."""
+        """Do nothing if ``is_verified``. Raises TransportError[CONNECTION_LOST] otherwise, even if it never was."""
         if not self.is_verified(broker_name):
             address = _address(self.link(broker_name))
             raise TransportError(

@@ -103,7 +103,7 @@ class GroupMembers:
 
     def send_first_heartbeats(self) -> None:
         """Send heartbeats, as ``heartbeat`` does, only to addresses that have not acknowledged one with the current
-        topics yet. Then run ``_check_filter``, and raise its errors."""
+        topics yet. Then let masters compile a SQL92 filter (``_check_filter``), and raise its errors."""
         self._send(self._client.slave_reads.heartbeat_addresses() - self._subscribed)
         self._check_filter()
 
@@ -233,8 +233,7 @@ class GroupMembers:
 
     def query_members(self) -> list[str] | None:
         """Request the group's members from all brokers in the routes, wait, and return the sorted client IDs; None: no
-        broker responded. Keep the IDs of the other members for ``record_other_members``. Raises what
-        ``OutageAwareClient.call_concurrently`` raises.
+        broker responded. Keep the IDs of the other members for ``record_other_members``. Permanent errors are raised.
 
         Each broker lists the members that send it heartbeats, and a member sends heartbeats to every broker that it
         reads from. So two members that could read the same queue are both in the list of its broker, whatever other

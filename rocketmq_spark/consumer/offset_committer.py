@@ -62,7 +62,7 @@ class RemoteBrokerOffsetStore:
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """Request the group's offsets from the queues' brokers, concurrently, and wait. None: no offset; queues of
         unresponsive brokers are missing. Slaves, which ``readFrom`` may allow while there is no master, may have older
-        offsets. Raises what ``OutageAwareClient.call_each`` raises."""
+        offsets. Permanent errors are raised."""
         stored: dict[MessageQueue, int | None] = {}
         for _, response in self._client.call_each(queues, self._query, of_slaves=True):
             stored |= response

@@ -81,8 +81,8 @@ class OutageAwareClient:
         return self._call(broker_name, lambda broker: call(broker, *args, **kwargs), of_slaves=False)
 
     def _call(self, broker_name: str, call: Callable[[BrokerApi], T], *, of_slaves: bool) -> T | None:
-        """Do what ``call`` does; with ``of_slaves`` at ``SlaveReads.address``: the master, or while it is missing or
-        unresponsive a slave, if ``readFrom`` allows slaves."""
+        """Return the response or None as ``call`` does. ``of_slaves``: while the master is missing or unresponsive,
+        call a slave, if ``readFrom`` allows slaves."""
         address = (self.slave_reads.address if of_slaves else self.slave_reads.master)(broker_name)
         if address is None or not self._outage_tracker.may_call(broker_name) or not self._verify_brokers([broker_name]):
             return None
@@ -98,7 +98,7 @@ class OutageAwareClient:
 
     def _verify_brokers(self, broker_names: Iterable[str]) -> list[str]:
         """Verify the ``broker_names`` whose connections are not verified, concurrently, and wait. Return all names that
-        are verified then, in order. Raises what ``call_concurrently`` raises."""
+        are verified then, in order. Permanent errors are raised."""
         names = list(broker_names)
         self.call_concurrently(
             {name: name for name in names if not self._identities.is_verified(name)},
@@ -111,7 +111,7 @@ class OutageAwareClient:
         self, queues: Iterable[MessageQueue], call: Callable[[BrokerApi, Collection[MessageQueue]], T]
     ) -> Iterator[T]:
         """Call the broker of each of ``queues``, or its slave, with its queues, one after another during iteration, and
-        yield the responses. Unresponsive brokers, and None, yield nothing. Raises what ``call`` does."""
+        yield the responses. Unresponsive brokers, and None, yield nothing. Permanent errors are raised."""
         for broker_name, of_broker in _by_broker(queues).items():
             response = self._call(broker_name, partial(lambda of, broker: call(broker, of), of_broker), of_slaves=True)
             if response is not None:
@@ -125,8 +125,8 @@ class OutageAwareClient:
         of_slaves: bool = False,
     ) -> list[tuple[Collection[MessageQueue], T]]:
         """Verify brokers whose connections are new, then send one request to each broker of ``queues``, concurrently;
-        wait; return (its queues, response) of each that responds. Errors and ``of_slaves``: see
-        ``call_concurrently``."""
+        wait; return (its queues, response) of each that responds. Transient failures are recorded as outages, others
+        are raised. ``of_slaves``: use slaves of missing masters."""
         of_broker = _by_broker(queues)
 
         def submit_if_verified(broker: BrokerApi, name: str) -> Future[T]:
@@ -172,8 +172,8 @@ class OutageAwareClient:
         return responses
 
     def refresh_routes(self) -> None:
-        """Do what ``TopicRoutes.refresh`` does. Then send a request to each of ``SlaveReads.due_masters``,
-        concurrently, and wait. If one responds, refresh the routes once more: they may name another master since."""
+        """Refresh all routes (``TopicRoutes.refresh``), then send a request to each of ``SlaveReads.due_masters``,
+        concurrently, and wait. If one responds, refresh again: the routes may name another master since."""
         self.topic_routes.refresh()
         responded = _query_responsive(self._cluster, self.slave_reads.due_masters)
         self.slave_reads.record_tries(responded)
@@ -237,8 +237,8 @@ class OutageAwareClient:
 
     def query_bounds(self, *, of_slaves: bool = False) -> dict[MessageQueue, QueueBounds]:
         """Request the bounds of all readable queues, of ``assign`` only its own, one request for each topic and broker,
-        concurrently; wait and return them. Then verify brokers that returned none (``_verify_brokers``). Missing are
-        queues of unresponsive brokers and of deleted topics. Errors and ``of_slaves``: see ``call_concurrently``."""
+        concurrently; wait and return them. Queues of unresponsive brokers and deleted topics are missing. Then verify
+        brokers that returned none. Permanent errors are raised. ``of_slaves``: see ``call_each``."""
         readable = {topic: set(filter(self._options.reads, queues)) for topic, queues in self._routes.queues.items()}
         requests = {
             (topic, broker_name): broker_name
@@ -280,13 +280,13 @@ class OutageAwareClient:
         return self._probe(offsets, self._probe_store_times_at)
 
     def probe_sizes(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Probe messages as ``probe_store_times`` does, and return their sizes in bytes, as the brokers store them;
-        None without a message. A broker that refuses pulls is only omitted: that is no outage."""
+        """Probe the message at an offset of each queue, and return its size in bytes, as the broker stores it; None
+        without a message. Brokers that do not respond are omitted, and those that refuse pulls: that is no outage."""
         return self._probe(offsets, self._probe_sizes_at)
 
     def _probe(self, offsets: Mapping[MessageQueue, int], probe: _Probe) -> dict[MessageQueue, int | None]:
         """Return the results of ``probe`` at the queues' brokers, one after another. Queues of unresponsive brokers are
-        missing. Raises what ``call`` does."""
+        missing. Permanent errors are raised."""
         found: dict[MessageQueue, int | None] = {}
         for response in self.call_sequentially(
             offsets, lambda broker, queues: probe(broker, {one: offsets[one] for one in queues})
@@ -321,8 +321,8 @@ class OutageAwareClient:
             return {}
 
     def query_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Request, concurrently, brokers' results for ``search_offsets``, and wait. They are not verified by probes: an
-        offset may be too small, too large, or -1. Missing queues and errors: see ``call_each``."""
+        """Request, concurrently, brokers' results for ``search_offsets``, and wait. Without probes an offset may be too
+        small, too large or -1. Queues of unresponsive brokers are missing. Permanent errors are raised."""
         found: dict[MessageQueue, int] = {}
         for _, offsets in self.call_each(
             timestamps_ms,
@@ -333,7 +333,7 @@ class OutageAwareClient:
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Request and probe, broker after broker, the first offset of each queue stored at its timestamp (epoch ms) or
-        later, else its max offset. Queues of unresponsive brokers are missing. Raises what ``call`` does."""
+        later, else its max offset. Queues of unresponsive brokers are missing. Permanent errors are raised."""
         found: dict[MessageQueue, int] = {}
         for offsets in self.call_sequentially(
             timestamps_ms,

@@ -38,7 +38,7 @@ class QueueLocks:
     def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         """Request locks of queues at their brokers, or renew them, and wait. Record granted locks as of before the
         request. Return the queues whose lock a broker denied; their records stay until ``discard``. Locks at
-        unresponsive brokers do not change. Raises what ``OutageAwareClient.call_each`` raises."""
+        unresponsive brokers do not change. Permanent errors are raised."""
         locked_ms = self._lease_clock()
         denied: set[MessageQueue] = set()
         for of_broker, granted in self._client.call_each(queues, self._lock_at):
@@ -52,7 +52,7 @@ class QueueLocks:
 
     def unlock(self, queues: Collection[MessageQueue]) -> None:
         """Unlock queues at their brokers, and wait. The lock of a queue at an unresponsive broker expires there. This
-        member's record stays until ``discard``. Raises what ``OutageAwareClient.call_each`` raises."""
+        member's record stays until ``discard``. Permanent errors are raised."""
         self._client.call_each(queues, self._unlock_at)
 
     def _unlock_at(self, broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[None]:

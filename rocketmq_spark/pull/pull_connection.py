@@ -227,7 +227,7 @@ class PullExchange:
 
     def _decode_fast_path(self) -> list[Completion]:
         """Decode received frames by the template, up to the first frame that does not match, and return the pulls
-        completed; [] without a template. Drop responses without a pull in flight."""
+        completed, with their suggested server; [] without a template. Drop responses without a pull in flight."""
         if self._template is None:
             return []
         responses, end = self._template.read(*self._arena.unread)

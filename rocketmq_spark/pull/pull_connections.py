@@ -102,9 +102,9 @@ class PullConnections:
         return [*self._connections.values(), *self._draining]
 
     def _open_connection(self, address: BrokerAddress) -> PullConnection:
-        """Close connections as ``_evict_connections`` does, then connect to ``address``, keep the connection and return
-        it. A replaced connection that is still open is kept until its pulls are completed. Raises the errors of
-        ``Connect``."""
+        """Close idle and superfluous connections (``_evict_connections``), connect to ``address``, keep the connection
+        and return it. A replaced connection that is still open is kept until its pulls are completed. Raises the errors
+        of ``Connect``."""
         previous = self._connections.pop(address, None)
         if previous is not None and previous.is_open:
             self._draining.append(previous)

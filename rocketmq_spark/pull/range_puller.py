@@ -307,9 +307,9 @@ class RangePuller:
 
     def _handle_absent(self, request: PullRequest, result: PullResult) -> None:
         """Postpone a request for an offset that the broker lacks now, and pull from the master in a new route. If only
-        such responses have arrived for ABSENT_LIMIT_MS, and name servers respond, mark the offset as lost instead, and
-        log that. Raises RemoteProtocolError[PULL_STALLED] if it is not marked when ABSENT_LIMIT_MS and ``limit_ms`` are
-        over."""
+        such responses have arrived for ABSENT_LIMIT_MS (30 s), and name servers respond, request the queue's bounds,
+        wait, and mark the offset as lost instead (``PullWindow.presume_lost``), and log that. Raises
+        RemoteProtocolError[PULL_STALLED] if it is not marked when ABSENT_LIMIT_MS and ``limit_ms`` are over."""
         self._require_master()
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
