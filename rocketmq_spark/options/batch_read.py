@@ -93,18 +93,18 @@ class BatchReadOptions(ConnectionOptions):
 
     @property
     def shown_topics(self) -> str:
-        """Return the topics for log lines: their names, or the pattern."""
+        """Return the topics for log lines: the pattern, or the names joined by commas."""
         return ",".join(self.listed_topics) if self.topic_pattern is None else self.topic_pattern.pattern
 
     @property
     def consumer_group(self) -> str:
-        """Return the group in whose name messages are pulled. Without credentials it is not the given one, whose pulls
-        would consume an operator's offset reset."""
+        """Return the group in whose name messages are pulled: ``consumerGroup`` if it and ``accessKey`` are set, else
+        TOOLS_GROUP. Pulls in the name of a group would consume an operator's offset reset."""
         return TOOLS_GROUP if self.given_group is None or self.access_key is None else self.given_group
 
     @property
     def uses_group_offsets(self) -> bool:
-        """Return whether an end is the group's committed offset."""
+        """Return whether a start or end position is the group's committed offset."""
         return self.starting_offsets.uses_group or self.ending_offsets.uses_group
 
     @property
@@ -113,7 +113,7 @@ class BatchReadOptions(ConnectionOptions):
 
     @property
     def missing_queues_limit_ms(self) -> int:
-        """Return the maximum wait for an unavailable queue."""
+        """Return the maximum wait for an unavailable queue, in ms."""
         return self.missing_queues_timeout_ms
 
     @property
@@ -127,16 +127,16 @@ class BatchReadOptions(ConnectionOptions):
         return MessageFilter(self.sub_expression, self.expression_type)
 
     def without_filter(self) -> BatchReadOptions:
-        """Return these options, to read all messages."""
+        """Return a copy of these options with the tag filter ``*``, which all messages pass."""
         return replace(self, sub_expression=SUB_ALL, expression_type=TAG)
 
     def filter_of(self, _topic: str) -> MessageFilter:
-        """Return the topic's filter."""
+        """Return ``message_filter``, whatever the topic is."""
         return self.message_filter
 
 
 def _lacks_group(attribute: str, options: Any) -> bool:
-    """Return whether ``attribute`` uses the offsets of a group that is not set."""
+    """Return whether ``attribute`` of ``options`` uses the group's offsets, and no group is given."""
     return getattr(options, attribute).uses_group and options.given_group is None
 
 

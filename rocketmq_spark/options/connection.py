@@ -132,7 +132,8 @@ class ConnectionOptions:
 
     @property
     def security(self) -> Security:
-        """Return the credentials and the TLS settings of connections."""
+        """Return the credentials, None unless both ``accessKey`` and ``secretKey`` are set, and the TLS settings, None
+        without ``useTLS``."""
         return Security(self._credentials, self._tls)
 
     @property

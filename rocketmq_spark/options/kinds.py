@@ -6,12 +6,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from rocketmq_spark.model import MessageQueue, QueueRange, split_address
 from rocketmq_spark.options.queue_positions import EARLIEST, GROUP_WORDS, LATEST, QueuePositions
-from rocketmq_spark.options.times import parse_duration, parse_time
+from rocketmq_spark.options.times import parse_duration, parse_local_time, parse_time
 from rocketmq_spark.security import Secret
 
 T = TypeVar("T")
@@ -77,11 +76,10 @@ _SEPARATOR: Final = re.compile(r"[\x01\x02]")
 MAX_QUEUE_ID: Final = 2**31 - 1
 _QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _INTEGER: Final = re.compile(r"\s*[+-]?[0-9]+\s*")  # unlike int(): no underscores, no digits of other scripts
-_LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
 
 
 def _parse_address(text: str) -> str:
-    """Return the text of a ``host:port`` address. Raises ValueError for any other text or port."""
+    """Return a ``host:port`` address unchanged. Raises ValueError for any other text, or a port not in 1 to 65535."""
     if _ADDRESS.fullmatch(text) is None:
         raise ValueError
     split_address(text)
@@ -89,12 +87,13 @@ def _parse_address(text: str) -> str:
 
 
 def _parse_addresses(text: str) -> tuple[str, ...]:
+    """Return the addresses between ``;`` or ``,``, each once, in order. Raises ValueError for none and any invalid."""
     return tuple(dict.fromkeys(map(_parse_address, _listed(text, ";,"))))
 
 
 def _parse_address_map(text: str) -> tuple[tuple[str, str], ...]:
-    """Return the pairs (advertised, reachable) of ``advertised=reachable`` addresses; none for an empty text. Raises
-    ValueError for any other text, and for a repeated advertised address."""
+    """Return the pairs of ``advertised=reachable`` addresses between ``;`` or ``,``, in order; () for an empty text.
+    Raises ValueError for any other text, and for a repeated advertised address."""
     if not text:
         return ()
     pairs = [[side.strip() for side in pair.split("=")] for pair in _listed(text, ";,")]
@@ -104,7 +103,8 @@ def _parse_address_map(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _listed(text: str, separators: str) -> list[str]:
-    """Return the stripped parts of a list. Ignores separators at its end, as Java's ``String.split`` does."""
+    """Split ``text`` at each character of ``separators``, and return the stripped parts, empty ones too; [""] for an
+    empty text. Ignores separators at its end, as Java's ``String.split`` does."""
     return [part.strip() for part in re.split(f"[{separators}]", text.rstrip(f"{separators} \t"))]
 
 
@@ -120,7 +120,7 @@ def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
 
 
 def is_system_group(group: str) -> bool:
-    """Return whether RocketMQ has the group for itself."""
+    """Return whether RocketMQ uses the group itself: by its name in SYSTEM_GROUPS, or by its prefix."""
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
@@ -132,24 +132,26 @@ def _parse_group(text: str) -> str:
 
 
 def _parse_topics(text: str) -> tuple[str, ...]:
+    """Return the topics between commas, each once, in order. Raises ValueError for none and any invalid name."""
     topic = _matching(_TOPIC)
     return tuple(dict.fromkeys(map(topic, _listed(text, ","))))
 
 
 def is_sql_comparison(text: str) -> bool:
-    """Return whether ``text`` has a comparison of SQL92, which is unlikely in a tag; ``a=1`` alone is a tag."""
+    """Return whether ``text`` contains a SQL92 comparison, IS NULL, IN or BETWEEN; ``a=1`` alone counts as a tag."""
     return _SQL.search(text) is not None
 
 
 def _parse_names(text: str) -> tuple[str, ...]:
-    """Return the names that are not empty; none for an empty text. Raises ValueError for another text without names."""
+    """Return the stripped names between commas, without empty ones, repeated ones too; () for an empty text. Raises
+    ValueError for another text without names."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     return names if names or not text else _reject()
 
 
 def _parse_properties(text: str) -> tuple[str, ...]:
-    """Return the names separated by commas, each once. Raises ValueError for names that differ in case only, which
-    Spark treats as equal, and for separators of encoded properties."""
+    """Return the names separated by commas, each once, in order; () for an empty text. Raises ValueError for names
+    that differ in case only, which Spark treats as equal, for separators of encoded properties, and for commas only."""
     names = tuple(dict.fromkeys(_parse_names(text)))
     if _SEPARATOR.search(text) or len({name.lower() for name in names}) < len(names):
         raise ValueError
@@ -157,6 +159,8 @@ def _parse_properties(text: str) -> tuple[str, ...]:
 
 
 def _parse_queues(text: str) -> tuple[MessageQueue, ...]:
+    """Return the queues ``topic@broker:id`` between commas, repeated ones too; () for an empty text. Raises ValueError
+    for any other text."""
     return tuple(map(_parse_queue, _parse_names(text)))
 
 
@@ -202,7 +206,7 @@ def _non_empty_list(value: Any) -> list[Any]:
 
 
 def _queue_id(value: Any) -> int:
-    """Return ``value``, a queue ID. Raises ValueError for another value."""
+    """Return ``value``, an ``int`` of 0 to MAX_QUEUE_ID. Raises ValueError for another value, also text or a bool."""
     return int(value) if type(value) is int and 0 <= value <= MAX_QUEUE_ID else _reject()
 
 
@@ -220,15 +224,14 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found if len(found) == len(pairs) else _reject()
 
 
-def _positions(
-    named: Mapping[str, int], unnumbered: Mapping[str, int] = GROUP_WORDS
-) -> Callable[[str], QueuePositions]:
+def _positions(named: Mapping[str, int], unnumbered: Mapping[str, int]) -> Callable[[str], QueuePositions]:
     """Return a parser of one word for all queues, or of JSON by topic and queue. Values in JSON are words, numbers of
-    ``named``, or offsets from 0 on. ``named``, ``unnumbered``: positions by word; JSON has ``unnumbered`` as words
-    only. The parser raises ValueError for any other text."""
+    ``named``, or offsets from 0 on; words are in any case. ``named``, ``unnumbered``: positions by word; JSON has
+    ``unnumbered`` as words only. The parser raises ValueError for any other text."""
     words = {**named, **unnumbered}
 
     def position(value: Any) -> int:
+        """Return the position of a JSON value. Raises ValueError for an invalid one."""
         if isinstance(value, str) and value.lower() in words:
             return words[value.lower()]
         is_valid = type(value) is int and (0 <= value < 2**63 or value in named.values())
@@ -243,7 +246,7 @@ def _positions(
 
 
 def _time(value: Any) -> int:
-    """Return the epoch ms of ``value``, a number or text. Raises ValueError, see ``parse_time``."""
+    """Return the epoch ms of ``value``, an ``int`` or text. Raises ValueError, and the errors of ``parse_time``."""
     return parse_time(str(value)) if type(value) in {int, str} else _reject()
 
 
@@ -287,23 +290,14 @@ def _named(pattern: re.Pattern[str], entries: Any) -> Iterator[tuple[str, Any]]:
         yield name_of(name), value
 
 
-def _parse_local_time(text: str) -> int:
-    """Return the epoch ms of a time ``yyyyMMddHHmmss`` in this machine's time zone, as RocketMQ does. Raises ValueError
-    for any other text."""
-    digits = _matching(_LOCAL_TIME)(text)
-    return int(datetime.strptime(digits, "%Y%m%d%H%M%S").astimezone().timestamp() * 1000)
-
-
 def _parse_boolean(text: str) -> bool:
+    """Return the value of ``true`` or ``false``, in any case. Raises ValueError for any other text."""
     return {"true": True, "false": False}[text.lower()] if text.lower() in {"true", "false"} else _reject()
 
 
 def _parse_non_empty(text: str) -> str:
+    """Return ``text``. Raises ValueError if it is empty."""
     return text or _reject()
-
-
-def _parse_secret(text: str) -> Secret:
-    return Secret(_parse_non_empty(text))
 
 
 def _reject() -> Any:
@@ -367,17 +361,17 @@ _IN_JSON: Final = """'{"topic":"earliest"}' or '{"topic":{"broker":{"queue id":o
 STARTING_OFFSETS: Final = Kind(
     f"'earliest', 'latest', {_OR_GROUP}, or JSON by topic: {_IN_JSON}, where -2 is earliest and -1 is latest, with a "
     "queue for each broker, and without repeated names",
-    _positions({"earliest": EARLIEST, "latest": LATEST}),
+    _positions({"earliest": EARLIEST, "latest": LATEST}, GROUP_WORDS),
 )
 START_POSITIONS: Final = Kind(
     f"'earliest', {_OR_GROUP}, or JSON by topic: {_IN_JSON}, where -2 is earliest, with every queue of every topic, "
     "and without repeated names",
-    _positions({"earliest": EARLIEST}),
+    _positions({"earliest": EARLIEST}, GROUP_WORDS),
 )
 END_POSITIONS: Final = Kind(
     f"'latest', {_OR_GROUP}, or JSON by topic: {_IN_JSON.replace('earliest', 'latest')}, where -1 is latest, with "
     "every queue of every topic, and without repeated names",
-    _positions({"latest": LATEST}),
+    _positions({"latest": LATEST}, GROUP_WORDS),
 )
 ANY_POSITIONS: Final = Kind(
     """JSON by topic: '{"topic":"earliest"}' or '{"topic":{"broker":{"queue id":offset}}}', where -2 is earliest and """
@@ -392,9 +386,9 @@ TIMES: Final = Kind(
     f"and without repeated names. A time: {_TIME}",
     _by_topic(_time),
 )
-LOCAL_TIME: Final = Kind("a time 'yyyyMMddHHmmss'", _parse_local_time)
+LOCAL_TIME: Final = Kind("a time 'yyyyMMddHHmmss'", parse_local_time)
 TEXT: Final = Kind("text", str)
 NON_EMPTY_TEXT: Final = Kind("non-empty text", _parse_non_empty)
-SECRET: Final = Kind("non-empty text", _parse_secret)
+SECRET: Final = Kind("non-empty text", lambda text: Secret(_parse_non_empty(text)))
 PATH: Final = Kind("the path of a file", _parse_non_empty)
 BOOLEAN: Final = Kind("'true' or 'false'", _parse_boolean)

@@ -55,7 +55,7 @@ class QueuePositions:
         return any(position in FALLBACKS for position in self.values())
 
     def unlisted(self, queues: Collection[MessageQueue]) -> list[MessageQueue]:
-        """Return those of ``queues`` that have no position."""
+        """Return, in order, those of ``queues`` that ``by_queue`` lacks: they have no position."""
         listed = self.by_queue(queues)
         return [queue for queue in queues if queue not in listed]
 

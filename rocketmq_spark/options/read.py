@@ -249,7 +249,8 @@ class ReadOptions(SubscriptionOptions):
 
     @property
     def missing_queues_limit_ms(self) -> int:
-        """Return the maximum wait for an unavailable queue."""
+        """Return the maximum wait for an unavailable queue, in ms: ``missingQueuesTimeoutMs``; 0 with
+        ``missingQueues=fail``."""
         return 0 if self.missing_queues == "fail" else self.missing_queues_timeout_ms
 
     @classmethod
@@ -288,5 +289,5 @@ class ReadOptions(SubscriptionOptions):
         )
 
     def without_filter(self) -> ReadOptions:
-        """Return these options, to read all messages."""
+        """Return a copy of these options with the tag filter ``*``, which all messages pass."""
         return replace(self, sub_expression=SUB_ALL, expression_type=TAG)

@@ -24,15 +24,18 @@ RETRY_TOPIC_NEEDS_NO_ORDER: Final = (
 
 
 def _has_start_position(options: Any) -> bool:
+    """Return whether any of the options that determine the start position is set."""
     given = (options.starting_offsets, options.consume_from_where, options.consume_timestamp_ms)
     return _has_start_times(options) or any(one is not None for one in given)
 
 
 def _has_start_times(options: Any) -> bool:
+    """Return whether ``startingTimestamp`` or ``startingOffsetsByTimestamp`` is set."""
     return options.starting_timestamp_ms is not None or options.starting_timestamps_ms is not None
 
 
 def _starts_at_group(options: Any) -> bool:
+    """Return whether ``startingOffsets`` is set and has a position at the group's committed offset."""
     return options.starting_offsets is not None and options.starting_offsets.uses_group
 
 

@@ -254,7 +254,7 @@ class SubscriptionOptions(ReceiveOptions):
         return self.assigned is None or queue in self.assigned
 
     def reads_from(self, broker_name: str) -> bool:
-        """Return whether queues of the broker may be read: with ``assign``, whether it lists one."""
+        """Return whether queues of the broker may be read: True, or with ``assign`` whether it lists one."""
         return self.assigned is None or any(queue.broker_name == broker_name for queue in self.assigned)
 
     @property
@@ -274,10 +274,10 @@ class SubscriptionOptions(ReceiveOptions):
 
 
 def is_matched(pattern: re.Pattern[str], topic: str) -> bool:
-    """Return whether ``pattern`` matches the whole name of a topic that is not a group's."""
+    """Return whether ``pattern`` matches the whole name of the topic. False for retry and dead-letter topics."""
     return not is_of_group(topic) and pattern.fullmatch(topic) is not None
 
 
 def topics_of(queues: Iterable[MessageQueue]) -> tuple[str, ...]:
-    """Return the topics of ``queues``, each once, in their order."""
+    """Return the topics of ``queues``, each once, in the order of their first queues."""
     return tuple(dict.fromkeys(queue.topic for queue in queues))

@@ -66,6 +66,7 @@ class Option:
 
     @property
     def spellings(self) -> tuple[str, ...]:
+        """Return the name, then the aliases."""
         return (self.name, *self.aliases)
 
     @property
@@ -145,7 +146,8 @@ def option(
 
 def row_of(table: type, option_name: str, /, **changes: Any) -> Any:
     """Return a dataclass field for option ``option_name``: its row is a copy of the row in ``table``, another dataclass
-    of options, with ``changes`` of the row's fields. Raises ValueError if ``table`` does not have the option."""
+    of options, with ``changes`` of the row's fields, which are not checked. Raises ValueError if ``table`` does not
+    have the option."""
     (row,) = (row for _, row in rows(table) if row.name == option_name)
     return dataclasses.field(metadata={"option": dataclasses.replace(row, **changes)}, repr=not row.secret)
 
@@ -154,11 +156,11 @@ def accepted_by(*calls: str) -> Callable[[type[T]], type[T]]:
     """Return a class decorator that registers ``calls`` as the calls that accept the options of a table
     (``ACCEPTED_BY``), for ``USES`` and for errors. It returns the class unchanged."""
 
-    def note(table: type[T]) -> type[T]:
+    def register(table: type[T]) -> type[T]:
         ACCEPTED_BY[table] = calls
         return table
 
-    return note
+    return register
 
 
 def rows(table: type) -> Iterator[tuple[str, Option]]:
@@ -191,6 +193,7 @@ def unknown_names(table: type, configured: Iterable[str]) -> list[str]:
 
 
 def _spellings_by_lower_case(table: type) -> dict[str, str]:
+    """Return the names and aliases of all options of ``table``, by themselves in lower case."""
     return {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
 
 
@@ -230,6 +233,7 @@ def _is_replaced(row: Option, remaining: Mapping[str, str]) -> bool:
 
 
 def _value(row: Option, text: str | None) -> Any:
+    """Return the value of ``text`` by ``Option.parse``, whose errors it raises; None for None."""
     return None if text is None else row.parse(text)
 
 
@@ -267,6 +271,6 @@ def _suggestion(name: str, spellings_by_lower_case: Mapping[str, str]) -> str:
 
 
 def _joined(calls: Sequence[str]) -> str:
-    """Return ``calls`` as a list in a sentence: a, b and c."""
+    """Return ``calls``, at least one, as a list in a sentence: a, b and c."""
     *first, last = calls
     return f"{', '.join(first)} and {last}" if first else last

@@ -1,4 +1,4 @@
-"""Times and durations in option values. Pure."""
+"""Times and durations in option values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _DIGITS: Final = re.compile(r"[0-9]{1,19}")
+_LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
 _DURATION: Final = re.compile(r"([0-9]{1,19})([a-z]*)")
 UNITS_MS: Final = {
     "": 1,
@@ -53,12 +54,21 @@ def parse_duration(text: str) -> int:
     return _in_range(int(match[1]) * UNITS_MS[match[2]])
 
 
+def parse_local_time(text: str) -> int:
+    """Return the epoch ms of a time ``yyyyMMddHHmmss`` of the years 1900 to 2999 in this machine's time zone, as
+    RocketMQ does; negative before 1970. Raises ValueError for any other text."""
+    if not _LOCAL_TIME.fullmatch(text):
+        raise ValueError
+    return int(datetime.strptime(text, "%Y%m%d%H%M%S").astimezone().timestamp() * 1000)
+
+
 def _in_range(time_ms: int) -> int:
+    """Return ``time_ms`` unchanged. Raises ValueError unless it is 0 to MAX_TIME_MS."""
     if not 0 <= time_ms <= MAX_TIME_MS:
         raise ValueError
     return time_ms
 
 
 def format_time(time_ms: int) -> str:
-    """Return the time (epoch ms, before the year 10000) as ISO-8601 in UTC."""
+    """Return the time (epoch ms, before the year 10000) in UTC, with milliseconds: ``2026-01-31T12:00:00.000Z``."""
     return (EPOCH + time_ms * _MILLISECOND).isoformat(timespec="milliseconds").replace("+00:00", "Z")

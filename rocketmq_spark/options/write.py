@@ -114,7 +114,7 @@ class WriteOptions(ConnectionOptions):
 
     @property
     def send_timeout_ms(self) -> int:
-        """Return the timeout of a send request in ms."""
+        """Return the timeout of a send request in ms: ``brokerTimeoutMs``, at least 8,000 with ``acceptNotDurable``."""
         return max(self.broker_timeout_ms, NOT_DURABLE_AFTER_MS) if self.accept_not_durable else self.broker_timeout_ms
 
     @classmethod
