@@ -53,9 +53,9 @@ class _Attempt:
 
 
 class WriteQueues:
-    """Selects the queue of each batch that a write task sends to any queue of a topic: round robin, from
-    ``initial_queue_index()`` on. Queues of a broker that has failed are skipped while its pause lasts. Threads: the
-    task's own."""
+    """Selects the queue of each batch that a write task sends to any queue of a topic: round robin, for each topic from
+    its own ``initial_queue_index()`` on. Queues of a broker that has failed are skipped while its pause lasts. Threads:
+    the task's own."""
 
     def __init__(self, cluster: ClusterClient, clock: Clock, initial_queue_index: Callable[[], int]) -> None:
         self._cluster = cluster
@@ -86,9 +86,11 @@ class WriteQueues:
         return usable[next(self._round_robin[topic]) % len(usable)]
 
     def record_success(self, broker_name: str) -> None:
+        """End the broker's pause, if there is one."""
         self._brokers.record_success(broker_name)
 
     def record_failure(self, broker_name: str, error: RocketMQError) -> None:
+        """Begin a pause of the broker, longer with each failure since its last success."""
         self._brokers.record_failure(broker_name, error, now_ms=self._clock(), limit_ms=0)
 
     def query_is_compacted(self, topic: str) -> bool:
@@ -117,7 +119,7 @@ class WriteQueues:
 
 class BatchSender:
     """Sends the batches of one write task, several in flight, and retries each until a broker has stored it. The task
-    calls ``send`` for each batch, and ``finish`` at its end. Threads: the task's own."""
+    calls ``send`` for each batch, and ``finish`` at its end. The constructor opens nothing. Threads: the task's own."""
 
     def __init__(
         self,
@@ -168,6 +170,7 @@ class BatchSender:
         self._bytes_in_flight += len(batch.body)
 
     def _is_full_for(self, batch: SendBatch) -> bool:
+        """Return whether sending ``batch`` now would exceed IN_FLIGHT_BYTES or IN_FLIGHT_REQUESTS."""
         too_large = self.bytes_in_flight + len(batch.body) > IN_FLIGHT_BYTES
         return too_large or len(self._in_flight) >= IN_FLIGHT_REQUESTS
 
@@ -219,9 +222,9 @@ class BatchSender:
             return _Attempt(batch, queue, address, error)
 
     def _await_attempt(self, attempt: _Attempt) -> None:
-        """Wait for the response of ``attempt``, and record success or failure of its broker:
-        ``WriteQueues.select_queue`` skips a failed broker for a while. Invalidate the topic's route after an error that
-        an outdated address may cause. Do not retry.
+        """Wait for the response of ``attempt``, and record success or failure of its broker, which
+        ``WriteQueues.select_queue`` skips for a while after a failure. An outage of all name servers is no failure of
+        the broker. Invalidate the topic's route after an error that an outdated address may cause. Do not retry.
 
         Raises ``attempt.outcome`` if that is an error, and the error of the request. Raises
         BrokerError[MESSAGE_NOT_DURABLE] for a status other than SEND_OK, unless ``acceptNotDurable`` is set.
@@ -257,4 +260,5 @@ def _not_stored_note(batch: SendBatch, error: RocketMQError) -> str:
 
 
 def _subject(batch: SendBatch) -> str:
+    """Return what fails with ``batch``, for the failure tracker: its queue if it names one, else its topic."""
     return topic_subject(batch.topic) if batch.queue is None else f"queue {batch.queue}"

@@ -88,7 +88,8 @@ _BY_SPELLING: Final = {
 def columns_and_ids(
     fields: Sequence[tuple[str, str]], *, has_topic: bool, id_columns: Sequence[str]
 ) -> tuple[dict[str, int], tuple[int, ...]]:
-    """Return the results of ``resolve_columns`` and ``id_positions``, and raise their errors.
+    """Return the results of ``resolve_columns`` (positions of message columns by name) and ``id_positions`` (positions
+    of ID columns), in this order, and raise their errors.
 
     ``id_positions`` is called first, because a misspelt ID column makes the intended one an unknown column.
     """
@@ -174,8 +175,8 @@ def _check_complete(positions: Mapping[str, int], has_topic: bool) -> None:
 
 
 def _check_type(spelling: str, actual: str, expected: Sequence[str]) -> None:
-    """Raise OptionError[UNSUPPORTED_SINK_COLUMN_TYPE] unless ``actual`` is one of ``expected``. Strings of any length
-    and collation count as ``string``, and ``array<void>`` as ``array<string>``."""
+    """Raise OptionError[UNSUPPORTED_SINK_COLUMN_TYPE] unless ``actual``, a Spark SQL type, is one of ``expected``.
+    Strings of any length and collation count as ``string``, and ``array<void>`` as ``array<string>``."""
     plain = _LENGTH_OR_COLLATION.sub("string", actual).replace(f"array<{_VOID}>", "array<string>")
     if plain not in expected:
         raise OptionError(
@@ -193,9 +194,11 @@ def available() -> str:
 
 
 def _spellings(name: str) -> str:
+    """Return the name of a column of SINK_COLUMNS, with its alias if it has one: "body (or value)"."""
     alias = SINK_COLUMNS[name].alias
     return name if alias is None else f"{name} (or {alias})"
 
 
 def _listed(types: Iterable[str]) -> str:
+    """Return ``types`` in upper case: "BINARY or STRING"."""
     return " or ".join(one.upper() for one in types)

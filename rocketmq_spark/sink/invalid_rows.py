@@ -167,6 +167,7 @@ def _are_above(digits: pa.BinaryArray, limit_value: int) -> pa.BooleanArray:
 
 
 def _has_separator(values: pa.BinaryArray) -> pa.BooleanArray:
+    """Return which values contain 0x02, the separator of properties; null for null."""
     return pc.match_substring(values, PROPERTY_SEPARATOR)
 
 

@@ -81,8 +81,8 @@ def _hash_prefixes(inputs: pa.BinaryArray) -> MessageIds:
 
 
 def column_ids(columns: Sequence[pa.Array]) -> MessageIds:
-    """Return the ID of each row, which depends on its values in ``columns`` only; null differs from every other value.
-    Equal rows have equal IDs."""
+    """Return the ID of each row, which depends on its values in ``columns``, at least one, only; null differs from
+    every other value. Equal rows have equal IDs."""
     texts = [_texts(column).to_pylist() for column in columns]
     return np.array([_id_of(values) for values in zip(*texts, strict=True)], "S32")
 

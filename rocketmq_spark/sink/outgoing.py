@@ -58,8 +58,8 @@ def _each_body(bodies: Body | Iterable[Body]) -> list[Body]:
 
 
 def _each_keys(keys: Iterable[str]) -> list[str]:
-    """Return the keys of each message as a list. Raises LocalProtocolError[INVALID_MESSAGE] for a value without order,
-    such as a set, and for bytes or a mapping."""
+    """Return the keys of each message as a list; their own types are not checked. Raises
+    LocalProtocolError[INVALID_MESSAGE] for a value without order, such as a set, and for text, bytes or a mapping."""
     if not isinstance(keys, Iterable) or isinstance(keys, Body | Mapping | Set):
         raise _invalid_message(f"keys are text, or a sequence of one for each message, and not {type(keys).__name__}")
     return list(keys)
@@ -79,7 +79,7 @@ def _encoded(body: Body) -> bytes:
 
 
 def message_id(message: Message) -> str:
-    """Return the message's ID, which readers get as ``msgId``."""
+    """Return the ID that ``outgoing_messages`` gave the message, which readers get as ``msgId``."""
     return message.properties[UNIQ_KEY]
 
 

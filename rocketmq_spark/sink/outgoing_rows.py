@@ -69,6 +69,7 @@ class OutgoingRows:
     """Rows with a null in a column that determines message IDs; None: there are no such columns."""
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.bodies)
 
     @property
@@ -93,7 +94,7 @@ class OutgoingRows:
         return single
 
     def take(self, positions: Positions) -> OutgoingRows:
-        """Return the rows at ``positions``, in this order."""
+        """Return new OutgoingRows of the rows at ``positions``, in this order; each keeps its number."""
         some = pa.array(positions)
         return OutgoingRows(
             self.numbers[positions],
@@ -145,7 +146,7 @@ def outgoing_rows(
 
 def split_by_bytes(batch: pa.RecordBatch, body_position: int, limit_bytes: int) -> Iterator[pa.RecordBatch]:
     """Yield consecutive slices of ``batch``, without a copy, each as large as possible with at most ``limit_bytes`` of
-    bodies. A single larger row is a slice of its own."""
+    bodies; nothing for an empty batch. A single larger row is a slice of its own."""
     for begin, end in split_ranges(lengths_of(_as_binary(batch.column(body_position))), limit_bytes):
         yield batch.slice(begin, end - begin)
 
@@ -163,19 +164,22 @@ def split_ranges(sizes: Numbers, limit: int) -> Iterator[tuple[int, int]]:
 
 
 def _as_binary(values: pa.Array | None) -> pa.BinaryArray | None:
+    """Return ``values``, text in UTF-8, cast to binary; None for None."""
     return _cast(values, pa.binary())
 
 
 def _cast(values: pa.Array | None, type_: pa.DataType) -> pa.Array | None:
+    """Return ``values`` cast to ``type_``; None for None."""
     return None if values is None else values.cast(type_)
 
 
 def _unless_void(values: pa.Array | None) -> pa.Array | None:
-    """Return ``values``; None if there is no such column or its type is null."""
+    """Return ``values`` unchanged; None for None and for a column of type null."""
     return None if values is None or pa.types.is_null(values.type) else values
 
 
 def _as_digits(values: pa.Array | None) -> pa.BinaryArray | None:
+    """Return integers as decimal text, null for null; None without a column."""
     return None if values is None else values.cast(pa.string()).cast(pa.binary())
 
 
@@ -188,7 +192,7 @@ def _milliseconds(values: pa.Array | None) -> pa.Int64Array | None:
 
 
 def _have_nulls(columns: Sequence[pa.Array]) -> Mask | None:
-    """Return the rows in which one of ``columns`` is null; None without columns."""
+    """Return a mask of the rows in which one or more of ``columns`` are null; None without columns."""
     if not columns:
         return None
     nulls: Mask = np.any([column.is_null().to_numpy(zero_copy_only=False) for column in columns], axis=0)

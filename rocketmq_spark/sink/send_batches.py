@@ -197,8 +197,8 @@ def _offsets(values: pa.BinaryArray) -> list[int]:
 
 
 def queue_by_hash(sharding_key: str, queues: tuple[MessageQueue, ...]) -> MessageQueue:
-    """Return the queue for a sharding key, by its hash; the same one as long as ``queues`` are the same. There must be
-    one.
+    """Return the queue for a sharding key, by its hash; the same one as long as ``queues`` are the same. Raises
+    ValueError without queues.
 
     Source: ``client/producer/selector/SelectMessageQueueByHash.java``; differs: brokers without a master in the route
     keep their queues, so that a key keeps its queue while only a master is unavailable.

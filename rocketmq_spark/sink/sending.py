@@ -25,7 +25,7 @@ def send(
     properties: Mapping[str, str] | None = None,
     options: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """Send messages to a topic, and return their IDs once the brokers have stored all.
+    """Send messages to a topic, one after another, and return their IDs, in order, once the brokers have stored all.
 
     Queues are used round robin, from a random one on; a retry uses another broker.
 

@@ -64,8 +64,8 @@ class RowRequirements(NamedTuple):
 
 
 def requirements_of(rows: OutgoingRows, excluded: Iterable[int]) -> RowRequirements:
-    """Return the distinct requirements of the rows, without the rows at ``excluded`` positions: these have problems
-    already."""
+    """Return the distinct requirements, in no particular order, of the rows that are not at ``excluded`` positions:
+    those have problems already."""
     positions = np.delete(np.arange(len(rows)), list(excluded))
     columns = [column.take(pa.array(positions)) for column in _columns(rows)]
     requirement_indices, firsts = distinct_rows(columns, len(positions))
@@ -258,11 +258,11 @@ def no_such_queue(requirement: TopicRequirement, route: TopicRoute) -> str | Non
 
 
 def no_such_broker(requirement: TopicRequirement, route: TopicRoute) -> str:
-    """Return the problem of a row that names a broker without the row's topic."""
+    """Return, as text with the brokers of ``route``, the problem of a row that names a broker without its topic."""
     brokers = ", ".join(sorted(data.broker_name for data in route.queues))
     return f"no broker {requirement.broker_name!r} serves its topic {requirement.topic!r} (there are: {brokers})"
 
 
 def lost_without_keys(topic: str) -> str:
-    """Return the problem of a row without keys for a compacted topic."""
+    """Return, as text, the problem of a row without keys for a compacted topic."""
     return f"it has no keys, and its topic {topic!r} keeps the last message of each key and no other (COMPACTION)"

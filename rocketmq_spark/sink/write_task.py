@@ -36,9 +36,12 @@ class Topics(Protocol):
 
     def find_problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool
-    ) -> Mapping[TopicRequirement, str]: ...
+    ) -> Mapping[TopicRequirement, str]:
+        """Look up topics, which may wait. Return the requirements that are not met, with the reason as text; with
+        ``first_only`` at least one of them."""
 
-    def resolve_queue(self, target: RowTarget) -> MessageQueue | None: ...
+    def resolve_queue(self, target: RowTarget) -> MessageQueue | None:
+        """Return the queue of a row; None: any queue of its topic. May look up the topic and wait."""
 
 
 class Sender(Protocol):
@@ -47,9 +50,11 @@ class Sender(Protocol):
     @property
     def topics(self) -> Topics: ...
 
-    def send(self, batch: SendBatch) -> None: ...
+    def send(self, batch: SendBatch) -> None:
+        """Send a batch without waiting for its response; may wait for earlier ones, and raises their errors."""
 
-    def finish(self) -> None: ...
+    def finish(self) -> None:
+        """Wait until all batches are stored; raises their errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ class WriteTask:
     partition_id: int
 
     def __str__(self) -> str:
+        """Return "partition <id> of <job>"."""
         return f"partition {self.partition_id} of {self.job}"
 
 
@@ -190,6 +196,7 @@ def _split_invalid(
 
 
 def _encodable(piece: _Piece, options: WriteOptions) -> EncodableRows:
+    """Return the rows of ``piece`` with their bodies compressed as ``options`` require; IDs and properties stay."""
     bodies, sys_flags = compressed(piece.rows.bodies, options.compression, options.compress_over_bytes)
     return EncodableRows(replace(piece.rows, bodies=bodies), piece.ids, piece.properties, sys_flags)
 
@@ -214,6 +221,7 @@ def _invalid_row_error(
 
 
 def _properties(rows: OutgoingRows) -> tuple[pa.BinaryArray, ...]:
+    """Return the encoded properties, an array each for ``rows.texts``, in order, then one for ``rows.properties``."""
     named = [property_of(name, values) for name, values in rows.texts.items()]
     return (*named,) if rows.properties is None else (*named, properties_of(rows.properties))
 

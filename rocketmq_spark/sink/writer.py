@@ -38,7 +38,7 @@ class TaskCommitMessage(WriterCommitMessage):
 class RocketMQWriter(DataSourceArrowWriter):
     """Writer of a batch DataFrame. Message IDs are unique to each write; the attempts of its tasks share them.
 
-    Raises OptionError[UNSUPPORTED_SAVE_MODE], and the errors of ``columns_and_ids``.
+    Raises OptionError[UNSUPPORTED_SAVE_MODE] for ``overwrite``, and the errors of ``columns_and_ids``.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
@@ -92,9 +92,9 @@ def _write(
     job: str,
     options: WriteOptions,
 ) -> TaskCommitMessage:
-    """Set the log context of this process, send the rows of the running task, and return their number once the brokers
-    have stored them. ``columns``: as ``columns_in`` returns them. ``job``: see ``task_key``. Raises the errors of
-    ``write_rows``."""
+    """Set the log context of this process, send the rows of the running task, and return their number, invalid ones
+    included, once the brokers have stored them. ``columns``: as ``columns_in`` returns them. ``job``: see ``task_key``.
+    Raises the errors of ``write_rows``."""
     from rocketmq_spark.sink.batch_sender import BatchSender
     from rocketmq_spark.sink.write_task import Columns, WriteTask, write_rows
 
