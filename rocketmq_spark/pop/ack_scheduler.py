@@ -90,9 +90,9 @@ class AckScheduler:
 
     def try_release(self, handles: Sequence[ReceiptHandle], released: Callable[[], None]) -> None:
         """Request the release (redelivery within seconds) of messages that ``unacked_messages`` does not track, wait,
-        and call ``released``. Repeat requests for which ``_may_repeat``, after growing pauses, until ``begin_stop``,
-        the message's expiry, ``invisibleDurationMs`` or ``clusterTimeoutMs``. Ignore other errors, and what fails then:
-        those messages are redelivered when they expire."""
+        and in any case call ``released`` at the end. Repeat requests for which ``_may_repeat``, after growing pauses,
+        until ``begin_stop``, the message's expiry, ``invisibleDurationMs`` or ``clusterTimeoutMs``. Ignore other errors
+        and what fails then: those messages are redelivered when they expire."""
         limit_ms = min(self._options.invisible_duration_ms, self._options.cluster_timeout_ms)
         until_ms, pause_ms = self._clock() + limit_ms, None
         while handles := _without_expired(self._try_release_once(handles)):
@@ -225,6 +225,7 @@ class AckScheduler:
             self._unacked.record_moves((number, move) for (number, _), move in zip(claimed, outcomes, strict=True))
 
     def _claim(self, claim: Callable[[int, str], list[Claimed]], broker_name: str) -> list[Claimed]:
+        """Call ``claim`` for up to 1,000 messages of the broker; after ``close`` only return []."""
         with self._changed:
             return [] if self._is_closed else claim(MAX_CONCURRENT_CALLS, broker_name)
 
@@ -251,7 +252,7 @@ def _may_repeat(outcome: ChangeOutcome) -> bool:
 
 
 def _without_expired(handles: Sequence[ReceiptHandle]) -> list[ReceiptHandle]:
-    """Return the handles without those of messages that brokers redeliver by now, by this host's clock."""
+    """Return the handles, opaque ones included, without those of brokers that have expired by this host's clock."""
     epoch_ms = int(time.time() * 1000)
     return [one for one in handles if not (isinstance(one, BrokerHandle) and one.expires_ms <= epoch_ms)]
 

@@ -64,6 +64,7 @@ class DeadLetterMover:
         return not self._is_cached(target) and has_redelivered(received)
 
     def _is_cached(self, target: Target) -> bool:
+        """Return whether the limit of the target's broker is cached, for no longer than RETRY_LIMIT_TTL_MS."""
         return target.broker_name in self._retry_limits and self._clock() < self._retry_limits[target.broker_name][1]
 
     def split_exhausted(self, target: Target, received: Sequence[ReceivedMessage]) -> SplitMessages:

@@ -88,14 +88,16 @@ class GrpcTransport:
         self._is_closed = False
 
     def _new_session(self, addresses: Addresses) -> Session:
+        """Return a new session with a proxy, which opens nothing and is not stored."""
         options = self._options
         return Session(addresses, self._subscription, self.client_id, options.security, options.broker_timeout_ms)
 
     # ------------------------------------------------------------------------------------------ routes
 
     def refresh_routes(self) -> dict[str, RocketMQError]:
-        """Wait for a refresh that is running, then do what ``_refresh`` does. After the first call ``_find_session``
-        refreshes no more."""
+        """Wait for a refresh that is running. Then request the topics' routes, register at each new proxy in them, send
+        a heartbeat to the others, wait, and replace the targets (``_refresh``). Return the errors by topic, {} if there
+        are none; raise no RocketMQError. After the first call ``_find_session`` refreshes no more."""
         with self._refreshing:
             failures = self._refresh()
             self._has_refreshed = True
@@ -162,6 +164,7 @@ class GrpcTransport:
         _call_concurrently(Session.close, closed.values())
 
     def targets(self) -> list[Target]:
+        """Return the subscribed topics at the brokers whose proxies responded to the last refresh; [] before one."""
         return self._targets
 
     def _find_session(self, topic: str, broker_name: str) -> Session:
@@ -379,4 +382,5 @@ def _await_change(handle: ReceiptHandle, result: Callable[[], str | None]) -> Ch
 
 
 def _raise(error: RocketMQError) -> NoReturn:
+    """Raise ``error``: a statement in the form of an expression."""
     raise error

@@ -57,9 +57,11 @@ class Lease(NamedTuple):
         return self._replace(extend_at_ms=now_ms + max(SHORTEST_PAUSE_MS, self.invisible_ms // PAUSES_PER_LEASE))
 
     def is_due(self, now_ms: int) -> bool:
+        """Return whether the extension is due at ``now_ms``; False once the lease is expired."""
         return self.extend_at_ms <= now_ms < self.expires_at_ms
 
     def is_expired(self, now_ms: int) -> bool:
+        """Return whether ``now_ms`` is ``expires_at_ms`` or later."""
         return now_ms >= self.expires_at_ms
 
 

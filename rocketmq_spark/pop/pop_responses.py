@@ -75,6 +75,7 @@ def _decode_handles(topic: str, broker_name: str, header: PopMessageResponse) ->
 
 
 def _entries(header_text: str | None) -> list[list[str]]:
+    """Return the words of each entry of ``word word;word word``, without empty entries; [] for None."""
     return [entry.split(" ") for entry in (header_text or "").split(";") if entry]
 
 
@@ -86,6 +87,7 @@ def _is_at(handle: BrokerHandle, record: memoryview) -> bool:
 
 
 def _is_exactly_at(handle: BrokerHandle, record: memoryview) -> bool:
+    """Return whether a record has the queue ID and the offset of a handle."""
     return _QUEUE_AND_OFFSET.unpack_from(record) == (handle.pop_check_point.queue_id, handle.offset)
 
 

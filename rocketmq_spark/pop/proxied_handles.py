@@ -125,11 +125,13 @@ def _repeats_request(handle: BrokerHandle, one: ProxyMessage, requested_ms: int)
 
 
 def _times(handle: BrokerHandle) -> _Times:
+    """Return the pop time, the invisible duration, both in ms, and the revive queue."""
     one = handle.pop_check_point
     return one.pop_time_ms, one.invisible_ms, one.revive_queue_id
 
 
 def _queue(handle: BrokerHandle) -> _Queue:
+    """Return the retry flag and the queue ID."""
     return handle.pop_check_point.retry, handle.pop_check_point.queue_id
 
 

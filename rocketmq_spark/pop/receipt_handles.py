@@ -60,6 +60,7 @@ class PopCheckPoint(NamedTuple):
     queue_id: int
 
     def __str__(self) -> str:
+        """Return all fields, the topic first, joined by blanks."""
         return " ".join(map(str, self))
 
     @classmethod
@@ -91,7 +92,7 @@ class BrokerHandle(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the handle as requests have it."""
+        """Return the handle as requests have it: the check point without its topic, then the offset, by blanks."""
         return " ".join(map(str, (*self.pop_check_point[1:], self.offset)))
 
     def real_topic(self, group: str) -> str:
@@ -128,13 +129,15 @@ class BrokerHandle(NamedTuple):
 
     @classmethod
     def parse(cls, topic: str, text: str) -> BrokerHandle:
-        """Parse ``text``. Raises ValueError."""
+        """Parse the ``text`` of a broker's handle, without a proxy's commit log offset. Raises ValueError for another
+        one."""
         *words, offset = text.split(" ")
         return cls.of(PopCheckPoint.parse(topic, words), int(offset))
 
     @classmethod
     def of(cls, pop_check_point: PopCheckPoint, offset: int) -> BrokerHandle:
-        """Return a handle. Raises ValueError for an offset that no response has together with the check point's."""
+        """Return a handle. Raises ValueError for an offset below the check point's start offset, or more than
+        POP_OFFSETS allows above it."""
         POP_OFFSETS.check(offset - pop_check_point.start_offset)
         return cls(pop_check_point, offset)
 

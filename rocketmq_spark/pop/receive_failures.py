@@ -112,7 +112,7 @@ class ReceiveFailures:
     def record_route_refresh(self, failures: dict[str, RocketMQError]) -> None:
         """Record a route refresh. ``failures``: errors by topic. The name servers failed if an error is that none
         responded, else succeeded. A topic failed with its error, or succeeded without one; its state stays if the name
-        servers are the cause. See ``_record``."""
+        servers are the cause. A permanent error ends the query. Raise nothing."""
         unresolved = [error for error in failures.values() if is_name_server_outage(error)]
         self._record(NAME_SERVERS, unresolved[0] if unresolved else None)
         for topic in self._options.topics:

@@ -130,11 +130,11 @@ class ReceiveScheduler:
     def schedule(
         self, capacity: int, allowed: Collection[Target], awaits_poll: Callable[[Target], bool] = lambda _: False
     ) -> Iterator[ReceiveRequest]:
-        """Yield the polls to send now to targets in ``allowed``, each for at most ``capacity`` messages, and for one
-        where the target is isolated. If ``capacity`` is 0, and at targets that are empty with ``is_available_now``,
-        only those for which ``awaits_poll``, because a poll may end a failure, and that have none in flight, get one
-        for a single message. Each yielded poll counts as in flight from then on, so the iterator must be consumed.
-        Raises KeyError for a target that is not in ``set_targets``."""
+        """Yield the polls to send now to targets in ``allowed``: until 1, or 4 after one with messages, are in flight
+        to each; each for ``capacity`` messages, at most 32, and for 1 where the target is isolated. If ``capacity`` is
+        not above 0, and at targets that are empty with ``is_available_now``, only a target that has none in flight and
+        ``awaits_poll`` gets one, for 1 message. Yielded polls count as in flight, and their targets as not empty, so
+        the iterator must be consumed. Raises KeyError for a target that is not in ``set_targets``."""
         for target in allowed:
             state = self._states[target]
             may_receive = capacity > 0 and not (self._is_available_now and state.is_empty)
@@ -149,15 +149,17 @@ class ReceiveScheduler:
                 yield ReceiveRequest(target, max_messages, LONG_POLL_MS if is_long_poll else SHORT_POLL_MS)
 
     def _max_messages(self, target: Target) -> int:
+        """Return the maximum number of messages of a poll: 32, or 1 for an isolated target."""
         return 1 if target in self._isolations else MAX_MESSAGES_PER_REQUEST
 
     def expect_redelivery(self, now_ms: int) -> None:
-        """Expect for 8 s from ``now_ms`` that brokers redeliver released or expired messages."""
+        """Expect for 8 s from ``now_ms``, until a later ``recheck_empty_targets``, that brokers redeliver released or
+        expired messages; meanwhile ``are_all_empty`` is False."""
         self._redelivery_until_ms = now_ms + REDELIVERY_WITHIN_MS
 
     def recheck_empty_targets(self, now_ms: int) -> None:
-        """Mark targets as not empty while redelivery is expected, so that they are polled again; end that after 8 s,
-        or once hidden messages are redelivered, and isolations when they are over."""
+        """Mark all targets as not empty while redelivery is expected, else those with hidden messages, so that they are
+        polled again. End what is over at ``now_ms``: that expectation, hidden messages and isolations."""
         is_expected = self._redelivery_until_ms is not None
         for target in self._states if is_expected else self._hidden_until_ms.keys() & self._states.keys():
             self._states[target].is_empty = False
@@ -184,7 +186,7 @@ class ReceiveScheduler:
             self._isolate(request.target, failure, now_ms, until_ms)
 
     def _isolate(self, target: Target, failure: RocketMQError, now_ms: int, until_ms: int) -> None:
-        """Begin the isolation of a target, or extend it to ``until_ms``."""
+        """Begin the isolation of a target, adding a line for ``take_lines``, or extend it to ``until_ms``."""
         if target not in self._isolations:
             self._isolations[target] = _Isolation(now_ms, until_ms)
             self._lines.append(_begin_line(target, failure))
@@ -196,7 +198,7 @@ class ReceiveScheduler:
         return lines
 
     def _end_isolations(self, now_ms: int) -> None:
-        """End the isolations that are over."""
+        """End the isolations that are over at ``now_ms``, each with a line for ``take_lines``."""
         for target, isolation in list(self._isolations.items()):
             if now_ms >= isolation.until_ms:
                 del self._isolations[target]

@@ -71,7 +71,7 @@ class ReceiveResult(NamedTuple):
 
 
 class Receiver:
-    """Receiver of a group's messages for one start of a query, used by ``PopRun``. Threads: see the module."""
+    """A group's receiver for one start of a query, used by ``PopRun``. ``start`` starts it. Threads: see the module."""
 
     def __init__(
         self,
@@ -109,6 +109,7 @@ class Receiver:
 
     @property
     def counts(self) -> Counts:
+        """Return the counts since the start, no copy: they change as messages do."""
         return self._unacked.counts
 
     def count(self, state: MessageState) -> int:
@@ -249,7 +250,8 @@ class Receiver:
         try:
             while not self._stopping.is_set():
                 self._run_due_work()
-                self._send_requests()
+                for request in self._next_requests():
+                    self._transport.receive(request, partial(self._enqueue, request))
                 self._process_pending(TICK_S)
         except Exception as error:
             log.exception("INTERNAL_ERROR: Unexpected error in thread rocketmq-pop; the query fails. Report it.")
@@ -291,6 +293,8 @@ class Receiver:
             self._due_ms[self._start_refresh] = 0
 
     def _refresh_routes(self) -> None:
+        """Refresh the routes and wait; record failures; replace the targets. Then, also after failures, requests about
+        messages may be sent: make ``_update_messages`` due."""
         self._failures.record_route_refresh(failures := self._transport.refresh_routes())
         with self._changed:
             self._targets = self._transport.targets()
@@ -311,10 +315,6 @@ class Receiver:
                 self._receive_scheduler.expect_redelivery(now_ms)
             self._receive_scheduler.recheck_empty_targets(now_ms)
             self._changed.notify_all()
-
-    def _send_requests(self) -> None:
-        for request in self._next_requests():
-            self._transport.receive(request, partial(self._enqueue, request))
 
     def _next_requests(self) -> list[ReceiveRequest]:
         """Return the polls to send now to targets in no retry pause, and count them as in flight: none while stopping

@@ -123,6 +123,7 @@ class RemotingTransport:
         return PopBroker(address, self._pool, self._options.broker_timeout_ms)
 
     def _resolve_brokers(self, handles: Sequence[BrokerHandle]) -> dict[Target, _BrokerOrError]:
+        """Return ``_resolve_broker`` of each distinct target of the handles; may wait."""
         return {target: self._resolve_broker(target) for target in dict.fromkeys(map(_target, handles))}
 
     def _resolve_broker(self, target: Target) -> _BrokerOrError:

@@ -40,6 +40,7 @@ class Spool:
     """
 
     def __init__(self, folder: Path) -> None:
+        """Create ``folder``, and its parents, if it is missing. Raises OptionError[SPOOL_DIR_UNUSABLE]."""
         self._folder = folder
         self._locked: IO[bytes] | None = None
         with self._raising_spool_errors():

@@ -51,12 +51,14 @@ def decode_spooled_batch(content: bytes) -> tuple[ReceivedMessage, ...]:
 def _message(
     topic: memoryview, broker_name: memoryview, handle: memoryview, record_format: memoryview, record: memoryview
 ) -> ReceivedMessage:
+    """Return the message of its five fields. Raises ValueError for text that is not UTF-8 and an unknown format."""
     receipt_handle = _handle(*(str(text, "utf-8") for text in (topic, broker_name, handle)))
     return ReceivedMessage(receipt_handle, record, RecordFormat(str(record_format, "utf-8")))
 
 
 def _handle(topic: str, broker_name: str, text: str) -> ReceiptHandle:
-    """Return the handle whose text was written: a broker's only without a proxy's commit log offset."""
+    """Return the handle with exactly ``text``: a BrokerHandle for a broker's format without a proxy's commit log
+    offset, else an OpaqueHandle."""
     handle = handle_of(topic, broker_name, text)
     return handle if handle.text == text else OpaqueHandle(topic, broker_name, text)
 

@@ -57,12 +57,15 @@ class ServerSideDeadLetters:
     """The ``DeadLetterTopic`` for a server that moves such messages itself, and so delivers none."""
 
     def needs_broker_call(self, _target: Target, _received: Sequence[ReceivedMessage]) -> bool:
+        """Return False."""
         return False
 
     def split_exhausted(self, _target: Target, received: Sequence[ReceivedMessage]) -> SplitMessages:
+        """Return all messages as usable."""
         return SplitMessages(received, ())
 
     def move(self, messages: Sequence[ReceivedMessage]) -> list[MoveOutcome]:
+        """Send nothing, and return REJECTED for each message."""
         return [MoveOutcome.REJECTED for _ in messages]
 
 
@@ -87,7 +90,7 @@ class Transport(Protocol):
         none; raise no RocketMQError."""
 
     def targets(self) -> list[Target]:
-        """Return the topics and brokers to poll."""
+        """Return the topics and brokers to poll by the last ``refresh_routes``; request nothing."""
 
     def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
         """Start one poll without waiting for its response. ``on_response`` is called exactly once, possibly on another

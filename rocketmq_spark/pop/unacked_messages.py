@@ -126,6 +126,7 @@ class UnackedMessages:
 
     @property
     def prefetched_bytes(self) -> int:
+        """Return the size of the records of PREFETCHED messages, claimed or not."""
         return self._prefetched_bytes
 
     @property
@@ -139,6 +140,7 @@ class UnackedMessages:
         return any(not message.is_claimed for _, message in self._in_state(MessageState.PREFETCHED))
 
     def count(self, state: MessageState) -> int:
+        """Return the number of messages in ``state``, claimed or not."""
         return sum(1 for _ in self._in_state(state))
 
     # ------------------------------------------------------------------------------------------ state changes
@@ -315,11 +317,8 @@ class UnackedMessages:
     def claim_outside_batches(self, max_messages: int, broker_name: str) -> list[Claimed]:
         """Claim and return, for their release, unclaimed PREFETCHED and RETRIES_EXHAUSTED messages of ``broker_name``,
         at most ``max_messages``."""
-        return self._claim(
-            (number for number, message in self._messages.items() if message.state in _IN_NO_BATCH),
-            max_messages,
-            broker_name,
-        )
+        outside = (number for number, message in self._messages.items() if message.state in _IN_NO_BATCH)
+        return self._claim(outside, max_messages, broker_name)
 
     def claim_abandoned(self, max_messages: int, broker_name: str) -> list[Claimed]:
         """Claim and return unclaimed ABANDONED messages of ``broker_name``, at most ``max_messages``."""
@@ -397,4 +396,5 @@ def _is_urgent(message: _UnackedMessage) -> bool:
 
 
 def _needs_extension(message: _UnackedMessage) -> bool:
+    """Return whether messages in this state are extended, due or not: all but COMPLETED and ABANDONED ones."""
     return message.state not in _URGENT
