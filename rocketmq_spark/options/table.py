@@ -157,6 +157,7 @@ def accepted_by(*calls: str) -> Callable[[type[T]], type[T]]:
     (``ACCEPTED_BY``), for ``USES`` and for errors. It returns the class unchanged."""
 
     def register(table: type[T]) -> type[T]:
+        """Store ``calls`` in ACCEPTED_BY, in place of earlier ones of ``table``, and return ``table``."""
         ACCEPTED_BY[table] = calls
         return table
 
@@ -207,8 +208,8 @@ def _text_of(name: str, value: object) -> str:
 
 
 def _in_lower_case(configured: Mapping[str, str]) -> dict[str, str]:
-    """Return ``configured`` with names in lower case. Raises OptionError[INCOMPATIBLE_OPTIONS] if names that differ in
-    case only have different values."""
+    """Return a copy of ``configured`` with names in lower case. Raises OptionError[INCOMPATIBLE_OPTIONS] if names that
+    differ in case only have different values."""
     first_spellings: dict[str, str] = {}
     for name, text in configured.items():
         first = first_spellings.setdefault(name.lower(), name)
