@@ -42,6 +42,7 @@ class RocketMQWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        """Raises OptionError[UNSUPPORTED_SAVE_MODE] for ``overwrite``, and the errors of ``columns_and_ids``."""
         if overwrite:
             raise OptionError("UNSUPPORTED_SAVE_MODE", topic=options.topic or "(column 'topic')")
         self._options = options
@@ -62,6 +63,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        """Raises the errors of ``columns_and_ids``."""
         self._options = options
         self._columns = columns_in(schema, options)
 
