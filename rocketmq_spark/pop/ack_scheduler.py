@@ -198,7 +198,7 @@ class AckScheduler:
         """Claim up to 1,000 of the broker's messages whose extension is due, request the invisible duration from now
         on, and wait. Store the new handles; schedule a retry for messages that failed, or whose handle is no longer
         valid. Record the failure or success of the broker. Without messages send and record nothing. Return whether no
-        request failed; after ``begin_stop`` only return True."""
+        request had an error, which an invalid handle is not; after ``begin_stop`` only return True."""
         if self._is_stopping:
             return True
         requested_ms = self._clock()

@@ -42,7 +42,7 @@ class MoveOutcome(Enum):
 
 
 def has_redelivered(received: Iterable[ReceivedMessage]) -> bool:
-    """Return whether any of the messages was redelivered."""
+    """Return whether ``redelivery_count`` is above 0 for any of the messages."""
     return any(map(redelivery_count, received))
 
 

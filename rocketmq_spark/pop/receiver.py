@@ -332,7 +332,7 @@ class Receiver:
         self._inbox.put(ReceiveResult(request, outcome, self._clock()))
 
     def _process_pending(self, timeout_s: float = 0) -> bool:
-        """Process all entries of the inbox, after waiting for the first; return whether any was a poll's outcome."""
+        """Wait up to ``timeout_s`` for an entry of the inbox; process all. Return whether any was a poll's outcome."""
         has_result = False
         with suppress(Empty):
             while True:
