@@ -194,13 +194,22 @@ def _add_set(action: argparse.ArgumentParser) -> None:
     """Add ``--to``, which is required, ``--broker`` and ``--queue`` to ``action``, the parser of ``set``."""
     action.add_argument(
         "--to",
-        type=parse_target,
+        type=target_argument,
         required=True,
         metavar="POSITION",
         help="earliest, latest, an offset, or a time such as 2026-01-05T14:05:00+01:00",
     )
     action.add_argument("--broker", metavar="NAME", help="only queues of this broker")
     action.add_argument("--queue", type=integer_argument(0), metavar="ID", help="only the queue with this ID")
+
+
+def target_argument(text: str) -> Target:
+    """Do what ``parse_target`` does. Raises argparse.ArgumentTypeError for other text."""
+    try:
+        return parse_target(text)
+    except ValueError:
+        expected = "'earliest', 'latest', an offset, or a time with its zone, such as 2026-01-05T14:05:00Z"
+        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}") from None
 
 
 def read_positions(file: str) -> QueuePositions:

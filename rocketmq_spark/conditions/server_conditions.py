@@ -259,8 +259,8 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "TOPIC_NOT_FOUND": Condition(
             "Topic '{topic}' not found: {address} returned no route.",
             "Check the topic's name. If it does not exist, create it, for example with 'rocketmq-spark topic create "
-            "{topic}'. If it exists, start its brokers. The connector retries for 'missingTopicTimeoutMs'; a write "
-            "retries for at most 'clusterTimeoutMs'.",
+            "{topic}'. If it exists, start its brokers. A query retries for 'missingTopicTimeoutMs', a write for at "
+            "most 'clusterTimeoutMs', a command not at all.",
         ),
         "TOPIC_UNAVAILABLE.NO_ROUTE": Condition(
             "Topic '{topic}' is unavailable: name server {address} no longer returns a route. Last brokers: {brokers}.",
