@@ -326,3 +326,46 @@ def test_compressed_bodies_beyond_the_limit_are_decompressed_a_few_times(
     assert sum(batch["body"].null_count for batch in batches) == len(undecodable_offsets)
     assert max(batch["body"].nbytes for batch in batches) < 5_000
     assert len(bytes_of_all) / count < (2.5 if undecodable_count == 0 else 5)
+
+
+def filtered_decoder(
+    monkeypatch: pytest.MonkeyPatch, *responses: PulledRange, limit: int | None = None
+) -> RangeDecoder:
+    """It has all ``responses``. Four bodies are too many to decompress together, by one byte."""
+    for module in (columns, undecodable):
+        monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 3_999)
+    names = ("body", "queueOffset", "commitLogOffset")
+    decoder = decoder_class(PYTHON)(names, broker_name="b", tags=None, is_unfiltered=False)
+    subject = RangeDecoder(decoder, QueueRange(QUEUE, 0, 9), lambda _offset: limit)
+    for response in responses:
+        subject.add(response)
+    return subject
+
+
+def response_to(begin_offset: int, end_offset: int, *stored: int) -> PulledRange:
+    """The messages with these stored offsets, each ten times as far into the commit log."""
+    body = compress(bytes(1_000), MessageSysFlag.ZLIB)
+    records = [Record(body=body, sys_flag=COMPRESSED, queue_offset=at, commit_log_offset=10 * at) for at in stored]
+    return PulledRange(begin_offset, end_offset, memoryview(pull_body(*records)))
+
+
+def test_a_message_below_the_offset_where_bodies_are_split_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That with the stored offset 4 is at 3: a message before it has no consumer, and the broker was restarted."""
+    subject = filtered_decoder(monkeypatch, response_to(0, 4, 0, 1, 2, 4), response_to(4, 9, 5, 6, 8), limit=80)
+    batches = [batch for part in subject.finish() for batch, _ in part.batches]
+    assert [offset for one in batches for offset in one["queueOffset"].to_pylist()] == [0, 1, 2, 4, 5, 6, 8]
+
+
+@pytest.mark.parametrize(("stored", "limit"), [((0, 1, 2, 9), 91), ((0, 1, 2, 10), 101), ((0, 1, 2, 3, 5, 10), 102)])
+def test_messages_below_their_stored_offsets_are_detected_where_bodies_are_split(
+    stored: tuple[int, ...], limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (part,) = filtered_decoder(monkeypatch, response_to(0, 9, *stored), limit=limit).finish()
+    with pytest.raises(ShiftedOffsetsError) as raised:
+        list(part.batches)
+    assert raised.value.begin_offset == 0
+
+
+def test_messages_behind_a_range_are_no_others_where_bodies_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    (part,) = filtered_decoder(monkeypatch, response_to(0, 9, 0, 1, 2, 9), limit=80).finish()
+    assert [offset for one, _ in part.batches for offset in one["queueOffset"].to_pylist()] == [0, 1, 2]

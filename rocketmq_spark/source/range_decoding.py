@@ -13,6 +13,7 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.wire.arrow.columns import BatchBuilder, BatchTooLargeError, ColumnDecoder
+from rocketmq_spark.wire.arrow.record_index import frame_records
 from rocketmq_spark.wire.arrow.slices import Positions
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 from rocketmq_spark.wire.message.stored_message import MAX_OFFSET, check_layout
@@ -120,19 +121,33 @@ def placed_rows(
     Raises ShiftedOffsetsError if stored queue offsets do not ascend in the order of the commit log, which is the
     queue's, or if a message precedes ``end_offset`` and is stored for a later one. Inner batches may reach beyond it.
     """
-    order, offsets, places = _in_log_order(batch)
+    offsets, places = (batch.column(name).to_numpy() for name in (QUEUE_OFFSET, COMMIT_LOG_OFFSET))
+    order, count = _checked_order(offsets, places, begin_offset, end_offset, place_limit_at)
+    return batch.slice(0, count) if order is None else batch.take(pa.array(order[:count]))
+
+
+def _checked_order(
+    offsets: Positions,
+    places: Positions,
+    begin_offset: int,
+    end_offset: int,
+    place_limit_at: Callable[[int], int | None],
+) -> tuple[Positions | None, int]:
+    """Return the row numbers of ``_in_log_order``, and how many of them, the first ones, are below ``end_offset``.
+    ``offsets`` and ``places``: queue offsets and commit log offsets of the rows. Raises ShiftedOffsetsError as
+    ``placed_rows``."""
+    order, offsets, places = _in_log_order(offsets, places)
     count = int(np.searchsorted(offsets, end_offset))
     beyond = places[count:][places[count:] > places[count - 1]] if count else places
     limit = place_limit_at(end_offset - 1) if len(beyond) else None
     if np.any(offsets[1:] <= offsets[:-1]) or (limit is not None and beyond[0] < limit):
         raise ShiftedOffsetsError(begin_offset)
-    return batch.slice(0, count) if order is None else batch.take(pa.array(order[:count]))
+    return order, count
 
 
-def _in_log_order(batch: pa.RecordBatch) -> tuple[Positions | None, Positions, Positions]:
+def _in_log_order(offsets: Positions, places: Positions) -> tuple[Positions | None, Positions, Positions]:
     """Return (row numbers, queue offsets, commit log offsets) of the rows, each once, by ascending commit log offset,
     then queue offset; None for the row numbers if these are the rows as they are."""
-    offsets, places = (batch.column(name).to_numpy() for name in (QUEUE_OFFSET, COMMIT_LOG_OFFSET))
     if np.all(offsets[1:] > offsets[:-1]) and np.all(places[1:] >= places[:-1]):
         return None, offsets, places
     order = np.lexsort((offsets, places))
@@ -263,9 +278,12 @@ class RangeDecoder:
         try:
             batch, found = self._decoder.decode_with_undecodable(bodies, begin_offset, decoded_to, response_ranges)
         except BatchTooLargeError as error:
+            if decoded_to != end_offset:
+                self._check_places(bodies, begin_offset, end_offset)
             split_at = [offset for offset in error.split_at if offset < end_offset]
             if decoded_to == end_offset and not split_at:
-                split_at = self._halves(error, collected[0], begin_offset, end_offset)
+                first = overlapping(collected, begin_offset, end_offset)[0]
+                split_at = self._halves(error, first, begin_offset, end_offset)
         except RemoteProtocolError as error:
             raise self._corrupt(self._first_damaged(collected), error.summary) from error
         else:
@@ -273,7 +291,20 @@ class RangeDecoder:
             yield self._each_once(batch, begin_offset, end_offset), found
             return
         for begin, end in pairwise((begin_offset, *split_at, end_offset)):
-            yield from self._decode(overlapping(collected, begin, end), begin, end, end)
+            yield from self._decode(self._with_stored(collected, begin, end), begin, end, end)
+
+    def _check_places(self, bodies: Sequence[memoryview], begin_offset: int, end_offset: int) -> None:
+        """Raise ShiftedOffsetsError as ``placed_rows`` would, without decoded rows; of an inner batch only the first
+        message is compared. Do nothing for unfiltered responses."""
+        if self._place_limit_at is not None:
+            head = frame_records(bodies).head
+            places = head["queue_offset"].astype(np.int64), head["commit_log_offset"].astype(np.int64)
+            _checked_order(*places, begin_offset, end_offset, self._place_limit_at)
+
+    def _with_stored(self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int) -> list[PulledRange]:
+        """Return the pulled ranges that may have a message stored for an offset in ``[begin_offset, end_offset)``; for
+        filtered responses also those of lower positions."""
+        return overlapping(collected, begin_offset if self._place_limit_at is None else 0, end_offset)
 
     def _halves(self, error: BatchTooLargeError, first: PulledRange, begin_offset: int, end_offset: int) -> list[int]:
         """Return the offset at which to split in halves. Raises RemoteProtocolError[CORRUPT_MESSAGE.QUEUE] for one
