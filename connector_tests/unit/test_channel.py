@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import subprocess
@@ -56,6 +57,26 @@ def test_host_is_no_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         channel.close()
         with pytest.raises(BlockingIOError):
             listening.accept()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1?", "127.0.0.1#", "127.0.0.1%3F"])
+def test_a_port_follows_any_host(host: str) -> None:
+    """With part of the address cut off, the channel connected to port 443 of 127.0.0.1."""
+    channel = open_channel(f"{host}:1", None, TIMEOUT_MS)
+    call: Any = channel.unary_unary("/a/b")
+    with pytest.raises(grpc.RpcError, match=re.escape(f"{host}:1")):
+        call(b"", timeout=2)
+    channel.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::1%lo]"])
+def test_hosts_are_names_and_addresses(host: str) -> None:
+    """Nothing listens on their port 1."""
+    channel = open_channel(f"{host}:1", None, TIMEOUT_MS)
+    call: Any = channel.unary_unary("/a/b")
+    with pytest.raises(grpc.RpcError, match="failed to connect"):
+        call(b"", timeout=2)
+    channel.close()
 
 
 KEY = CERTIFICATE.with_suffix(".key")

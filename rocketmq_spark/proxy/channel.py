@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 from rocketmq_spark.model import split_address
 from rocketmq_spark.remoting.secured import tls_context
@@ -44,7 +45,8 @@ def open_channel(address: str, tls: Tls | None, timeout_ms: int) -> grpc.Channel
     plaintext. With TLS, read certificate files now, and connect now if ``fetch_tls_credentials`` must. Raises what
     ``fetch_tls_credentials`` raises."""
     options = (*OPTIONS, ("grpc.min_reconnect_backoff_ms", timeout_ms))
-    target = f"dns:///{address}"  # else a host named unix, dns or xds would be a scheme
+    # Without a scheme, a host named unix, dns or xds would be one; ? and # would end the target, and so drop the port.
+    target = "dns:///" + quote(address, safe=":[]")
     if tls is None:
         return grpc.insecure_channel(target, options)
     material = fetch_tls_credentials(address, tls, timeout_ms)
