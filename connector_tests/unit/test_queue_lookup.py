@@ -7,7 +7,7 @@ import pytest
 from connector_tests.support.group_bodies import topic_stats
 from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import BatchReadOptions
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.source.batch.queue_lookup import QueueLookup
@@ -24,5 +24,19 @@ def test_impossible_bounds_are_an_error_of_their_broker(held: QueueBounds) -> No
         try:
             with pytest.raises(RocketMQError, match=r"CLUSTER_TIMEOUT.*broker a.*INVALID_QUEUE_OFFSETS"):
                 QueueLookup(options, pool).ranges()
+        finally:
+            pool.close()
+
+
+def test_impossible_bounds_of_another_queue_change_nothing() -> None:
+    with ScriptedCluster("a") as scripted:
+        scripted.queue_count = 2
+        held = {MessageQueue("T", "a", 0): QueueBounds(7, 5), MessageQueue("T", "a", 1): QueueBounds(3, 5)}
+        scripted.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, topic_stats(held))
+        address, assigned = scripted.listen(), '{"T": {"a": [1]}}'
+        options = BatchReadOptions.parse({"namesrvAddr": address, "assign": assigned, "clusterTimeoutMs": "0"})
+        pool = ConnectionPool(10_000)
+        try:
+            assert QueueLookup(options, pool).ranges() == [QueueRange(MessageQueue("T", "a", 1), 3, 5)]
         finally:
             pool.close()

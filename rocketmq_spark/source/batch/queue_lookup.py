@@ -169,16 +169,17 @@ class QueueLookup:
 def _bounds_at(queues: Collection[MessageQueue], broker: Broker) -> dict[MessageQueue, QueueBounds]:
     """Request the bounds of ``queues``, all of one topic and broker, once, and return them. Raises
     RouteError[BROKER_ADDRESS_MISMATCH] if another broker responds, [TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] if it does not
-    have all of the queues, RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds."""
+    have all of the queues, RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds of one."""
     first = next(iter(queues))
     held = broker.query_topic_stats(first.topic)
     other = next((queue.broker_name for queue in held if queue.broker_name != first.broker_name), None)
     if other is not None:
         raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(broker.address), broker=first.broker_name, other=other)
-    check_bounds(held)
     if not held.keys() >= set(queues):
         raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=first.topic)
-    return {queue: held[queue] for queue in queues}
+    bounds = {queue: held[queue] for queue in queues}
+    check_bounds(bounds)
+    return bounds
 
 
 def _by_topic_and_broker(queues: Collection[MessageQueue]) -> dict[tuple[str, str], list[MessageQueue]]:
