@@ -40,11 +40,11 @@ EXAMINED: Final = {
     "source/schema.py::the module": "the source's own names, which differ in more than case",
     "source/schema.py::_check_property_columns": REPEATED,
     "source/schema.py::_columns_by_lower": REPEATED,
-    "source/schema.py::check_columns": "a reader fills each column of its schema: two of one name get the same values",
-    "source/schema.py::canonical_names": "as check_columns",
-    "source/schema.py::columns_of": "as check_columns",
-    "source/view_schema.py::check_view_schema": "as check_columns",
-    "source/view_schema.py::view_columns": "as check_columns",
+    "source/schema.py::_check_columns": "a reader fills each column of its schema: two of one name get the same values",
+    "source/schema.py::canonical_names": "as _check_columns",
+    "source/schema.py::columns_of": "as _check_columns",
+    "source/schema.py::_view_columns_by_lower": "as _check_columns",
+    "source/schema.py::view_columns": "as _check_columns",
 }
 """A test or a reason, by file and innermost function. A new place: prefer ``sink.columns.position_of``."""
 

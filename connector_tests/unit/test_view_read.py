@@ -7,7 +7,7 @@ import pytest
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ViewOptions
 from rocketmq_spark.source.datasource import RocketMQDataSource
-from rocketmq_spark.source.view_schema import view_schema
+from rocketmq_spark.source.schema import view_schema
 
 SERVERS = {"namesrvAddr": "a:9876"}
 

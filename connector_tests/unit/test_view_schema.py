@@ -6,7 +6,7 @@ import pytest
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.inspection.views import VIEWS
-from rocketmq_spark.source.view_schema import check_view_schema, view_columns, view_schema
+from rocketmq_spark.source.schema import check_view_schema, view_columns, view_schema
 
 GROUPS = view_schema("groups")
 schema_class, field_class = type(GROUPS), type(GROUPS["lag"])

@@ -105,13 +105,11 @@ class RocketMQDataSource(DataSource):
         """Return the schema of a query without a user schema: with the option ``view`` the columns of that view, else
         those of messages. Raises OptionError if the options are invalid for the view, or for the read that
         ``_any_read_options`` selects."""
-        if self._checked_view is not None:
-            from rocketmq_spark.source.view_schema import view_schema
+        from rocketmq_spark.source.schema import default_schema, view_schema
 
+        if self._checked_view is not None:
             return view_schema(_valid(self._checked_view).view)
         options = self._any_read_options()
-        from rocketmq_spark.source.schema import default_schema
-
         return default_schema(include_properties=options.include_properties, property_columns=options.property_columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

@@ -1,6 +1,7 @@
-"""Columns of the source, with Spark's types. ``wire.arrow.column_table`` defines them.
+"""Columns of messages, and of views, with Spark's types. ``wire.arrow.column_table`` and ``inspection.views`` define
+them.
 
-``load()`` runs this module in a separate process, so only ``arrow_schema``, which executors call, imports Arrow.
+``load()`` runs this module in a separate process, so only ``arrow_schema_of``, which executors call, imports Arrow.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from rocketmq_spark.errors import OptionError
+from rocketmq_spark.inspection.views import VIEWS
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, Column, ColumnType, default_columns, of_property
 
 if TYPE_CHECKING:
@@ -68,10 +70,10 @@ def check_schema(schema: StructType, property_columns: Sequence[str] = ()) -> No
     the name of another column.
     """
     _check_property_columns(property_columns)
-    check_columns(schema, _columns_by_lower(property_columns))
+    _check_columns(schema, _columns_by_lower(property_columns))
 
 
-def check_columns(schema: StructType, columns: Mapping[str, tuple[str, Column]]) -> None:
+def _check_columns(schema: StructType, columns: Mapping[str, tuple[str, Column]]) -> None:
     """Check a user schema that selects from ``columns``, names and columns by the name in lower case.
 
     Raises OptionError[UNKNOWN_COLUMN | UNSUPPORTED_COLUMN_TYPE | EMPTY_SCHEMA | NON_NULLABLE_COLUMN].
@@ -131,6 +133,30 @@ def _type_name(type_: DataType) -> str:
 
 def _comma_separated(parts: Iterable[str]) -> str:
     return ", ".join(parts)
+
+
+def view_schema(view: str) -> StructType:
+    """Return all columns of ``view``, nullable, in the order of ``VIEWS``."""
+    return StructType([StructField(name, spark_type(column), nullable=True) for name, column in VIEWS[view].items()])
+
+
+def check_view_schema(schema: StructType, view: str) -> None:
+    """Check a user schema, which may select and order the columns of ``view``, in any case.
+
+    Raises OptionError[UNKNOWN_COLUMN | UNSUPPORTED_COLUMN_TYPE | EMPTY_SCHEMA | NON_NULLABLE_COLUMN].
+    """
+    _check_columns(schema, _view_columns_by_lower(view))
+
+
+def view_columns(schema: StructType, view: str) -> list[Column]:
+    """Return the columns of a checked schema, in its order."""
+    columns = _view_columns_by_lower(view)
+    return [columns[field.name.lower()][1] for field in schema.fields]
+
+
+def _view_columns_by_lower(view: str) -> dict[str, tuple[str, Column]]:
+    """Return name and column of all columns of ``view``, by the name in lower case."""
+    return {name.lower(): (name, column) for name, column in VIEWS[view].items()}
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -23,8 +23,7 @@ from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.failures import Failures, Policy
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES, retryability_of_request
-from rocketmq_spark.source.schema import arrow_schema_of
-from rocketmq_spark.source.view_schema import check_view_schema, view_columns
+from rocketmq_spark.source.schema import arrow_schema_of, check_view_schema, view_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
