@@ -7,7 +7,7 @@ import pytest
 from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
-from rocketmq_spark.source.stream.slave_bounds import queues_at_slaves, without_lagging, without_older
+from rocketmq_spark.source.stream.position_resolution import queues_at_slaves, without_lagging, without_older
 
 AT_SLAVE, AT_MASTER = MessageQueue("orders", "a", 0), MessageQueue("orders", "b", 0)
 START = SourceOffset({queue: QueueProgress(20, 20) for queue in (AT_SLAVE, AT_MASTER)})

@@ -30,10 +30,14 @@ from rocketmq_spark.source.stream.planning import Position, idle_progress, posit
 from rocketmq_spark.source.stream.position_resolution import (
     PositionResolution,
     QueueFacts,
+    brokers_of,
+    queues_at_slaves,
     reset_positions,
     resolve_positions,
     warn_of_emptied,
     warn_of_reset,
+    without_lagging,
+    without_older,
 )
 from rocketmq_spark.source.stream.progress import Backlog
 from rocketmq_spark.source.stream.queue_identity import (
@@ -44,7 +48,6 @@ from rocketmq_spark.source.stream.queue_identity import (
     recreated_queues,
     stored_later,
 )
-from rocketmq_spark.source.stream.slave_bounds import brokers_of, queues_at_slaves, without_lagging, without_older
 from rocketmq_spark.source.stream.start_positions import TopicStarts
 
 if TYPE_CHECKING:
@@ -162,10 +165,9 @@ class BatchPlanner:
             return
         with self._member.group_lock() as membership:
             unreported = start.queues.keys() - self._completion_reported
-            completed = {queue: start.queues[queue] for queue in unreported}
             membership.mark_completed(
-                {queue: progress.end_offset for queue, progress in completed.items()},
-                {queue: progress.last_store_timestamp_ms for queue, progress in completed.items()},
+                {queue: start.queues[queue].end_offset for queue in unreported},
+                {queue: start.queues[queue].last_store_timestamp_ms for queue in unreported},
             )
             self._completion_reported |= unreported & {held.queue for held in membership.process_queues}
             self._is_unconfirmed = bool(membership.offsets.unconfirmed)
@@ -355,8 +357,7 @@ class BatchPlanner:
     def _commit(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
         """Log emptied, lost and passed-over offsets, or raise DataLossError (``failOnDataLoss``); discard, lower and
         raise committed offsets, in this order; wait. Return queues that the store has confirmed, none at a slave."""
-        for queue in resolution.emptied:
-            warn_of_emptied(queue)
+        warn_of_emptied(resolution.emptied)
         self._report(resolution.lost)
         self._passed_over.report(resolution.passed_over, resolution.positions.keys())
         for queue in resolution.discard:

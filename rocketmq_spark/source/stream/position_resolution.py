@@ -1,10 +1,16 @@
-"""Position resolution: where queues resume, and the actions for that. Pure: the planner collects facts and acts."""
+"""Position resolution: where queues resume, and the actions for that. Pure: the planner collects facts and acts.
+
+While a broker has no master, its bounds and offsets are those of a slave. A slave has what it has replicated: its end
+may be lower than what was read, its first offset higher, and its copy of the group's offsets is up to a minute old.
+None of that is a loss, or a step back. So a queue is planned there only if the slave has the position that this query
+has reached, and from there on; all else waits for the master.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 
 from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
@@ -106,6 +112,45 @@ def _without_read_queues(
     return {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
 
 
+def brokers_of(queues: Iterable[MessageQueue]) -> set[str]:
+    """Return the names of the brokers of ``queues``."""
+    return {queue.broker_name for queue in queues}
+
+
+def queues_at_slaves(queues: Collection[MessageQueue], snapshot: MetadataSnapshot) -> set[MessageQueue]:
+    """Return the ``queues`` whose broker is read at a slave, so that ``snapshot`` has the slave's bounds."""
+    return {queue for queue in queues if queue.broker_name in snapshot.brokers_at_slaves}
+
+
+def without_lagging(snapshot: MetadataSnapshot, start: SourceOffset) -> MetadataSnapshot:
+    """Return ``snapshot`` without the bounds of a queue at a slave if ``start`` lacks the queue, or if the slave's
+    bounds do not include its position in ``start``: such queues count as unresponsive."""
+    if not snapshot.brokers_at_slaves:
+        return snapshot
+    lagging = {
+        queue
+        for queue in queues_at_slaves(snapshot.bounds, snapshot)
+        if queue not in start.queues or not _bounds_include(snapshot, queue, start.queues[queue].end_offset)
+    }
+    return replace(snapshot, bounds={queue: held for queue, held in snapshot.bounds.items() if queue not in lagging})
+
+
+def without_older(
+    stored: Mapping[MessageQueue, int | None], start: SourceOffset, snapshot: MetadataSnapshot
+) -> Mapping[MessageQueue, int | None]:
+    """Return ``stored``, the group's offsets; of queues at a slave, which ``start`` must have, at least the offset in
+    ``start``. Omit queues at a slave whose bounds do not include that offset: other members have read further."""
+    at_slaves = queues_at_slaves(stored.keys(), snapshot)
+    raised = {queue: max(stored[queue] or 0, start.queues[queue].end_offset) for queue in at_slaves}
+    lagging = {queue for queue, offset in raised.items() if not _bounds_include(snapshot, queue, offset)}
+    return {queue: raised.get(queue, at) for queue, at in stored.items() if queue not in lagging}
+
+
+def _bounds_include(snapshot: MetadataSnapshot, queue: MessageQueue, offset: int) -> bool:
+    """Return whether ``offset`` is in the queue's bounds, or its max offset."""
+    return snapshot.bounds[queue].min_offset <= offset <= snapshot.bounds[queue].max_offset
+
+
 def reset_positions(pending: Mapping[MessageQueue, int], snapshot: MetadataSnapshot) -> dict[MessageQueue, int]:
     """Return the offsets to which an operator has reset queues, also backward, limited to the queues' bounds; omit
     queues that are not owned or have no bounds. A reset overrides checkpoint and group."""
@@ -116,13 +161,14 @@ def reset_positions(pending: Mapping[MessageQueue, int], snapshot: MetadataSnaps
     }
 
 
-def warn_of_emptied(queue: MessageQueue) -> None:
-    """Log that a queue was emptied, which loses nothing."""
-    log.warning(
-        "QUEUE_EMPTIED: Queue=%s was emptied on its broker after the query had planned all its messages; resuming "
-        "from its first offset",
-        queue,
-    )
+def warn_of_emptied(queues: Iterable[MessageQueue]) -> None:
+    """Log each of ``queues`` as emptied, which loses nothing."""
+    for queue in queues:
+        log.warning(
+            "QUEUE_EMPTIED: Queue=%s was emptied on its broker after the query had planned all its messages; resuming "
+            "from its first offset",
+            queue,
+        )
 
 
 def warn_of_reset(queue: MessageQueue, before: int | None, offset: int) -> None:
