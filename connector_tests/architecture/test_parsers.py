@@ -37,7 +37,7 @@ BOUNDED: Final = {
     "remoting/proxied_broker.py": HEADERS,
     "sink/message_ids.py": "hashes of our own",
     "sink/send_batches.py": "offsets in Arrow arrays of our own",
-    "source/batch/stored_plan.py": "stored plan",
+    "source/batch/batch_plan.py": "stored plan",
     "source/pop/message_tasks.py": "stored messages",
     "source/stream/shown_progress.py": ANY_TEXT,
     "wire/arrow/native_columns.py": "properties/test_native_fuzz.py::"

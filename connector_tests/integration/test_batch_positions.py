@@ -24,7 +24,7 @@ from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
 from rocketmq_spark.options import BatchReadOptions
 from rocketmq_spark.options.times import EPOCH
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.source.batch.queue_lookup import QueueLookup
+from rocketmq_spark.source.batch.batch_plan import QueueLookup
 from rocketmq_spark.wire.message.stored_message import decode_messages
 
 pytestmark = pytest.mark.broker

@@ -16,7 +16,7 @@ from rocketmq_spark.errors import OptionError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import BatchReadOptions
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.source.batch.queue_lookup import QueueLookup
+from rocketmq_spark.source.batch.batch_plan import QueueLookup
 
 pytestmark = pytest.mark.broker
 LookupOf = Callable[..., QueueLookup]

@@ -24,7 +24,7 @@ from rocketmq_spark.pull.range_puller import new_range_puller
 from rocketmq_spark.remoting.broker_rpcs import send_header, send_rpc
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.source.batch.queue_lookup import QueueLookup
+from rocketmq_spark.source.batch.batch_plan import QueueLookup
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.wire.remoting.codes import RequestCode

@@ -31,7 +31,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.pop_responses import batch_acks_of, decode_pop_response
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, handles_from_json
 from rocketmq_spark.pop.spooled_batch import decode_spooled_batch, encode_spooled_batch
-from rocketmq_spark.source.batch.stored_plan import BatchPlan
+from rocketmq_spark.source.batch.batch_plan import BatchPlan
 from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset

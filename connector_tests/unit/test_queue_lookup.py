@@ -10,7 +10,7 @@ from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import BatchReadOptions
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.source.batch.queue_lookup import QueueLookup
+from rocketmq_spark.source.batch.batch_plan import QueueLookup
 from rocketmq_spark.wire.remoting.codes import RequestCode
 
 

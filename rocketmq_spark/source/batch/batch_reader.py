@@ -1,13 +1,12 @@
 """RocketMQBatchReader: adapter between Spark's calls for a batch read and the planner and partition reader.
 
 Spark's planner process constructs it, calls ``partitions`` and pickles it with the result. Executors call only
-``read``. The ends of the ranges are the same for all actions and attempts of one DataFrame, see ``stored_plan``.
+``read``. The ends of the ranges are the same for all actions and attempts of one DataFrame, see ``batch_plan``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,8 +22,6 @@ from rocketmq_spark.diagnostics import (
 )
 from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.options import BatchReadOptions
-from rocketmq_spark.source.batch.stored_plan import BatchPlan, StoredPlan
-from rocketmq_spark.source.early_times import warn_of_early_times
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.skipped_ranges import skippable_ranges
@@ -67,26 +64,15 @@ class RocketMQBatchReader(DataSourceReader):
         Raises OptionError for assigned queues that do not exist, and for start and end offsets that queues do not have;
         RouteError, TransportError and BrokerError of unavailable topics and servers.
         """
-        options, stored = self._options, StoredPlan(self._load_id)
+        from rocketmq_spark.source.batch.batch_plan import plan_of_load
+
+        options = self._options
         set_log_context(options.log_level, topics=options.shown_topics)
-        plan = stored.read() or stored.keep(self._new_plan())
+        plan = plan_of_load(options, self._load_id)
         tasks = tasks_of(
             plan.ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition
         )
         return [_partition(task, plan.ranges, plan.masters) for task in tasks] or [NOTHING]
-
-    def _new_plan(self) -> BatchPlan:
-        """Request routes and bounds over new connections, wait, and return the plan. Log a warning for times that are
-        probably in seconds. Raises the errors of ``QueueLookup``."""
-        from rocketmq_spark.remoting.pool import ConnectionPool
-        from rocketmq_spark.source.batch.queue_lookup import QueueLookup
-
-        options = self._options
-        warn_of_early_times(options)
-        with closing(ConnectionPool(options.broker_timeout_ms, security=options.security)) as pool:
-            lookup = QueueLookup(options, pool)
-            ranges = lookup.ranges()
-            return BatchPlan(ranges, lookup.masters({one.queue.broker_name for one in ranges}))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Set the log context, and return an iterator over record batches: the messages of the partition's ranges that

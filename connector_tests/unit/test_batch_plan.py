@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
-from rocketmq_spark.source.batch.stored_plan import LOCAL_DIRS, BatchPlan, StoredPlan
+from rocketmq_spark.source.batch.batch_plan import LOCAL_DIRS, BatchPlan, StoredPlan
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 PLAN = BatchPlan([QueueRange(QUEUE, 2, 9)], {"broker-a": BrokerAddress("a:10911")})
