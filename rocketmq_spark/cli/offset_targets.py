@@ -10,8 +10,8 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options.queue_positions import EARLIEST, LATEST, QueuePositions
 from rocketmq_spark.options.times import parse_time
-from rocketmq_spark.source.start_tracking import is_source_offset
 from rocketmq_spark.source.stream.offsets import SourceOffset
+from rocketmq_spark.source.stream.shown_progress import is_source_offset
 
 WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 LOG_VERSION: Final = "v1"

@@ -10,36 +10,12 @@ The order is that of Spark 4.1.1, in ``MicroBatchExecution.scala`` and ``PythonM
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any, Final
 
 from rocketmq_spark.errors import OptionError
 
 Offset = dict[str, Any]
-
-PROGRESS: Final = "shown"
-"""Key in an end offset for the fields of the query progress: before Spark 4.2 the progress has no other field from a
-source. It is not part of the position, and all readers of offsets ignore it, on every Spark version."""
-
-SIZED_BY_QUEUES: Final = frozenset({"maxOffsets", "lagByQueue", "outages"})
-"""Fields that an offset does not contain: each has an entry per queue, and the checkpoint keeps every offset."""
-
-
-def with_progress(end: Offset, report: Mapping[str, Any]) -> Offset:
-    """Return a copy of ``end`` with the fields of ``report`` under the key PROGRESS. ``report`` is as from
-    ``reportLatestOffset`` on Spark 4.2; fields with an entry per queue (``SIZED_BY_QUEUES``) are left out."""
-    return {**end, PROGRESS: {name: value for name, value in report.items() if name not in SIZED_BY_QUEUES}}
-
-
-def is_source_offset(value: Any) -> bool:
-    """Return whether ``value`` is an offset of this source, with queue-based or message-based load balancing."""
-    return isinstance(value, dict) and "v" in value and ("queues" in value or "loadBalance" in value)
-
-
-def without_progress(value: Any) -> Any:
-    """Return a copy of an offset of any Spark version without the progress fields; a value that is no dict as it is."""
-    return {name: part for name, part in value.items() if name != PROGRESS} if isinstance(value, dict) else value
 
 
 class StartState(Enum):

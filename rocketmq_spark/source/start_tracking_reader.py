@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from rocketmq_spark.source.start_tracking import PROGRESS, StartTracker, with_progress
+from rocketmq_spark.source.start_tracking import StartTracker
+from rocketmq_spark.source.stream.shown_progress import PROGRESS, with_progress
 from rocketmq_spark.spark_version import SPARK_VERSION
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from rocketmq_spark.pop.receipt_handles import (
     handles_to_json,
     is_unverified,
 )
-from rocketmq_spark.source.start_tracking import without_progress
+from rocketmq_spark.source.stream.shown_progress import without_progress
 
 VERSION: Final = 1
 _EPOCH: Final = re.compile("[0-9a-f]*")

@@ -18,7 +18,7 @@ Version 1 has no options, version 2 no topics, version 3 no name; they are read,
 Version 5 is that of a query with ``subscribePattern``, which it has among its options, with an empty ``subscribe``. An
 older connector rejects a newer version by its number.
 
-On Spark 4.0 and 4.1 an offset also has ``shown``, see ``start_tracking``; it is ignored.
+On Spark 4.0 and 4.1 an offset also has ``shown``, see ``shown_progress``; it is ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any, Final, NamedTuple
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
 from rocketmq_spark.options.receive import BY_MESSAGE, BY_QUEUE
-from rocketmq_spark.source.start_tracking import without_progress
+from rocketmq_spark.source.stream.shown_progress import without_progress
 from rocketmq_spark.wire.bounds import CHECKPOINT_OFFSET, CHECKPOINT_QUEUE_ID
 
 WITHOUT_OPTIONS: Final = 1

@@ -1,20 +1,44 @@
-"""Fields that a query's progress shows of its sources, read where the query runs."""
+"""Fields that a query's progress shows of its sources: how an end offset carries them before Spark 4.2, and how they
+are read where the query runs."""
 
 from __future__ import annotations
 
 import ast
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from rocketmq_spark.source.start_tracking import PROGRESS, is_source_offset
 from rocketmq_spark.source.stream.drain import CONTROL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+PROGRESS: Final = "shown"
+"""Key in an end offset for the fields of the query progress: before Spark 4.2 the progress has no other field from a
+source. It is not part of the position, and all readers of offsets ignore it, on every Spark version."""
+
+SIZED_BY_QUEUES: Final = frozenset({"maxOffsets", "lagByQueue", "outages"})
+"""Fields that an offset does not contain: each has an entry per queue, and the checkpoint keeps every offset."""
+
+
+def with_progress(end: dict[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of ``end`` with the fields of ``report`` under the key PROGRESS. ``report`` is as from
+    ``reportLatestOffset`` on Spark 4.2; fields with an entry per queue (``SIZED_BY_QUEUES``) are left out."""
+    return {**end, PROGRESS: {name: value for name, value in report.items() if name not in SIZED_BY_QUEUES}}
+
+
+def is_source_offset(value: Any) -> bool:
+    """Return whether ``value`` is an offset of this source, with queue-based or message-based load balancing."""
+    return isinstance(value, dict) and "v" in value and ("queues" in value or "loadBalance" in value)
+
+
+def without_progress(value: Any) -> Any:
+    """Return a copy of an offset of any Spark version without the progress fields; a value that is no dict as it is."""
+    return {name: part for name, part in value.items() if name != PROGRESS} if isinstance(value, dict) else value
 
 
 def progress_of(query: StreamingQuery | StreamingQueryProgress | dict[str, Any]) -> list[dict[str, Any]]:
