@@ -27,13 +27,11 @@ from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.outage_log import Outage
 from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.graceful_stop import DrainRequest
 from rocketmq_spark.source.stream.offsets import SourceOffset
-from rocketmq_spark.wire.body.task_report import Recipient
 
 T = TypeVar("T")
 
@@ -129,14 +127,12 @@ class SourceRun(Run):
         may_stop_without_call: bool = False,
     ) -> None:
         super().__init__()
-        self._member = Member(options, self._parent.leave_as_orphan, checkpoint_id=checkpoint_id)
-        self._member.restores_resets = may_stop_without_call
-        set_log_context(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
+        self.member = Member(options, self._parent.leave_as_orphan, checkpoint_id=checkpoint_id)
+        self.member.restores_resets = may_stop_without_call
+        set_log_context(options.log_level, group=options.consumer_group, clientId=self.member.client_id)
         self.drain = DrainRequest(control_before)
-        self.planner = BatchPlanner(self._member, options, self.drain, monotonic_ms)
-        self._start(self._member.start)
-
-    # ------------------------------------------------------------------------------------------ calls by Spark
+        self.planner = BatchPlanner(self.member, options, self.drain, monotonic_ms)
+        self._start(self.member.start)
 
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
         """Call ``BatchPlanner.latest_offset`` and return its result. Once a signal has ended the run, return ``start``
@@ -149,25 +145,10 @@ class SourceRun(Run):
         """Call ``BatchPlanner.recover`` and return its result; do nothing and return () once the run has ended."""
         return self._call_unless_ended(lambda: self.planner.recover(end, required), ())
 
-    # ------------------------------------------------------------------------------------------ state
-
-    @property
-    def client_id(self) -> str:
-        return self._member.client_id
-
-    @property
-    def report_to(self) -> Recipient:
-        return self._member.report_to
-
-    @property
-    def outages(self) -> tuple[Outage, ...]:
-        """Return the current outages, with times by ``monotonic_ms``."""
-        return self._member.outages
-
     def _leave(self) -> None:
         """Leave the group and close connections, see ``Member.stop``; in any case remove the control folder."""
         try:
-            self._member.stop()
+            self.member.stop()
         finally:
             self.drain.close()
 

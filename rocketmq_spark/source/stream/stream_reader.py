@@ -139,8 +139,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
             planner.backlog,
             planner.completed_after_rebalance,
             planner.losses,
-            outages_of(self._run.outages, monotonic_ms(), epoch_ms),
-            client_id=self._run.client_id,
+            outages_of(self._run.member.outages, monotonic_ms(), epoch_ms),
+            client_id=self._run.member.client_id,
             control=self._run.drain.control,
             now_ms=epoch_ms,
         )
@@ -189,7 +189,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         masters = {name: master_addresses[name] for name in names if name in master_addresses}
         reported_losses = tuple(one for one in reported_losses if any(one.queue == of_task.queue for of_task in task))
         return RocketMQInputPartition(
-            task, masters, skippable_ranges(logged, task), batch_id, run.report_to, reported_losses
+            task, masters, skippable_ranges(logged, task), batch_id, run.member.report_to, reported_losses
         )
 
     def commit(self, end: dict[str, Any]) -> None:
