@@ -25,7 +25,7 @@ from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.failures import Failures, send_back_policy
 from rocketmq_spark.remoting.retry import broker_subject
 from rocketmq_spark.source.dead_letter import dead_letter
-from rocketmq_spark.source.range_decoding import QUEUE_OFFSET
+from rocketmq_spark.source.range_decoding import COMMIT_LOG_OFFSET, QUEUE_OFFSET
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class UndecodableMessages:
         found = {(one.offsets.start, one.message.commit_log_offset): one for one in undecodable}
         new = [message for key, message in found.items() if key not in self._handled]
         if not new:
-            return self._without(batch, undecodable)
+            return self._rows_to_keep(batch, undecodable)
         if self._mode == "fail":
             first = new[0]
             offset = first.offsets.start
@@ -96,16 +96,14 @@ class UndecodableMessages:
             for message in new:
                 self._sender.send(message, self._queue)
         self._warn(new)
-        return self._without(batch, undecodable)
+        return self._rows_to_keep(batch, undecodable)
 
-    def _without(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
+    def _rows_to_keep(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
         """Return ``batch`` without the rows of ``undecodable``, by queue offset, if they are sent to the dead-letter
         topic; else ``batch`` itself."""
         if self._mode != "deadLetter" or not undecodable:
             return batch
-        offsets = batch.column(QUEUE_OFFSET).to_numpy()
-        is_undecodable = np.isin(offsets, [offset for message in undecodable for offset in message.offsets])
-        return batch.filter(pa.array(~is_undecodable))
+        return _without(batch, QUEUE_OFFSET, [offset for message in undecodable for offset in message.offsets])
 
     def _warn(self, undecodable: list[UndecodableMessage]) -> None:
         """Log one warning for all of ``undecodable``, with the action and the first problem."""
@@ -119,8 +117,6 @@ class UndecodableMessages:
             undecodable[0].problem,
         )
 
-
-COMMIT_LOG_OFFSET: Final = "commitLogOffset"
 
 ClientOf: TypeAlias = Callable[[ReadOptions], ClusterClient]
 
@@ -168,7 +164,9 @@ class UndecodablePopMessages:
                 self._send(one, queue)
             else:
                 self.apply_mode(queue, message.queue_offset, one.problem)
-        return _without(batch, undecodable) if is_dead_letter_mode and undecodable else batch
+        if not (is_dead_letter_mode and undecodable):
+            return batch
+        return _without(batch, COMMIT_LOG_OFFSET, [one.message.commit_log_offset for one in undecodable])
 
     def _send(self, undecodable: UndecodableMessage, queue: MessageQueue) -> None:
         """Send a dead letter, wait until it is stored, and log a warning; see ``DeadLetterSender.send``."""
@@ -180,8 +178,8 @@ def _warn_of(queue: MessageQueue, offset: int, action: str, problem: str) -> Non
     log.warning("UNDECODABLE_MESSAGE_BODY: Message of queue=%s offset=%d %s: %s", queue, offset, action, problem)
 
 
-def _without(batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
-    """Return ``batch`` without the rows of ``undecodable``, by commit log offset."""
-    commit_log_offsets = batch.column(batch.schema.names.index(COMMIT_LOG_OFFSET)).to_numpy()
-    is_undecodable = np.isin(commit_log_offsets, [one.message.commit_log_offset for one in undecodable])
-    return batch.filter(pa.array(~is_undecodable))
+def _without(batch: pa.RecordBatch, column: str, offsets: list[int]) -> pa.RecordBatch:
+    """Return ``batch`` without the rows that have one of ``offsets`` in ``column``, or in the first of several columns
+    of that name."""
+    is_omitted = np.isin(batch.column(batch.schema.names.index(column)).to_numpy(), offsets)
+    return batch.filter(pa.array(~is_omitted))

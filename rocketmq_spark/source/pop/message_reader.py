@@ -16,9 +16,9 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receipt_handles import RecordFormat
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.source.pop.message_tasks import Part, extra_string_columns
-from rocketmq_spark.source.range_decoding import in_parts
+from rocketmq_spark.source.range_decoding import COMMIT_LOG_OFFSET, in_parts
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
-from rocketmq_spark.source.undecodable_messages import COMMIT_LOG_OFFSET, ClientOf, UndecodablePopMessages
+from rocketmq_spark.source.undecodable_messages import ClientOf, UndecodablePopMessages
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 from rocketmq_spark.wire.arrow.columns import BatchTooLargeError, ColumnDecoder
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
