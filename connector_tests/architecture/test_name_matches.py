@@ -42,7 +42,7 @@ EXAMINED: Final = {
     "source/schema.py::_columns_by_lower": REPEATED,
     "source/schema.py::_check_columns": "a reader fills each column of its schema: two of one name get the same values",
     "source/schema.py::canonical_names": "as _check_columns",
-    "source/schema.py::columns_of": "as _check_columns",
+    "source/schema.py::arrow_schema": "as _check_columns",
     "source/schema.py::_view_columns_by_lower": "as _check_columns",
     "source/schema.py::view_columns": "as _check_columns",
 }

@@ -58,7 +58,7 @@ def _check_property_columns(property_columns: Sequence[str]) -> None:
     case."""
     for name in property_columns:
         if name.lower() in _BY_LOWER:
-            expected = f"names other than those of the source's columns, in any case: {_comma_separated(COLUMNS)}"
+            expected = f"names other than those of the source's columns, in any case: {', '.join(COLUMNS)}"
             raise OptionError("INVALID_OPTION_VALUE", option="propertyColumns", value=name, expected=expected)
 
 
@@ -78,7 +78,7 @@ def _check_columns(schema: StructType, columns: Mapping[str, tuple[str, Column]]
 
     Raises OptionError[UNKNOWN_COLUMN | UNSUPPORTED_COLUMN_TYPE | EMPTY_SCHEMA | NON_NULLABLE_COLUMN].
     """
-    available = _comma_separated(f"{name} {_type_name(spark_type(column))}" for name, column in columns.values())
+    available = ", ".join(f"{name} {_type_name(spark_type(column))}" for name, column in columns.values())
     if not schema.fields:
         raise OptionError("EMPTY_SCHEMA", available=available)
     unknown = [field.name for field in schema.fields if field.name.lower() not in columns]
@@ -111,13 +111,6 @@ def canonical_names(schema: StructType, property_columns: Sequence[str] = ()) ->
     return tuple(columns[field.name.lower()][0] for field in schema.fields)
 
 
-def columns_of(schema: StructType) -> list[Column]:
-    """Return the columns of a checked schema, in its order; a name that is not in ``COLUMNS``, in any case, is a
-    property."""
-    names = (field.name for field in schema.fields)
-    return [_BY_LOWER[name.lower()][1] if name.lower() in _BY_LOWER else of_property(name) for name in names]
-
-
 _BY_LOWER: Final = {name.lower(): (name, column) for name, column in COLUMNS.items()}
 
 
@@ -129,10 +122,6 @@ def _columns_by_lower(property_columns: Sequence[str]) -> dict[str, tuple[str, C
 def _type_name(type_: DataType) -> str:
     """Return the type as in SQL, such as ``MAP<STRING,STRING>``."""
     return type_.simpleString().upper()
-
-
-def _comma_separated(parts: Iterable[str]) -> str:
-    return ", ".join(parts)
 
 
 def view_schema(view: str) -> StructType:
@@ -160,8 +149,11 @@ def _view_columns_by_lower(view: str) -> dict[str, tuple[str, Column]]:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema that ``read`` must yield for a checked Spark schema: user's names, source's types."""
-    return arrow_schema_of(schema, columns_of(schema))
+    """Return the Arrow schema that ``read`` must yield for a checked Spark schema: user's names, source's types. A name
+    that is not in ``COLUMNS``, in any case, is a property."""
+    names = (field.name for field in schema.fields)
+    columns = [_BY_LOWER[name.lower()][1] if name.lower() in _BY_LOWER else of_property(name) for name in names]
+    return arrow_schema_of(schema, columns)
 
 
 def arrow_schema_of(schema: StructType, columns: Iterable[Column]) -> pa.Schema:
