@@ -144,15 +144,6 @@ def test_lock_ends_with_the_folder() -> None:
     again.cleanup()
 
 
-class Reader(Resumable):
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_prepared = False
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self.is_prepared = True
-
-
 @pytest.fixture
 def before() -> Iterator[Control]:
     folder = new_folder()
@@ -166,34 +157,34 @@ def shown(control: Control) -> dict[str, Any]:
 
 
 def test_reader_of_a_newer_spark_is_never_resumed() -> None:
-    reader = Reader()
+    reader = Resumable()
     reader.mark_idle()
-    assert (reader.control_before, reader.may_stop_without_call, reader.is_prepared) == (None, False, False)
+    assert (reader.control_before, reader.may_stop_without_call, reader.is_available_now) == (None, False, False)
 
 
 @pytest.mark.parametrize("shown_before", [{}, {CONTROL: None}, {CONTROL: {"host": 1}}, {CONTROL: {"folder": "f"}}])
 def test_start_without_a_control_before_may_still_end_unasked(shown_before: dict[str, Any]) -> None:
-    reader = Reader()
+    reader = Resumable()
     reader.resume(shown_before)
     reader.mark_idle()
-    assert (reader.control_before, reader.may_stop_without_call, reader.is_prepared) == (None, True, False)
+    assert (reader.control_before, reader.may_stop_without_call, reader.is_available_now) == (None, True, False)
 
 
 def test_start_without_an_end_request_reads_on(before: Control) -> None:
-    reader = Reader()
+    reader = Resumable()
     reader.resume(shown(before))
     reader.mark_idle()
-    assert (reader.control_before, reader.is_prepared) == (before, False)
+    assert (reader.control_before, reader.is_available_now) == (before, False)
     assert not before.path.exists()
 
 
 def test_end_request_is_found_once_and_handled_at_rest(before: Control) -> None:
     request = EndRequest.create(before)
     assert request is not None
-    reader, other = Reader(), Reader()
+    reader, other = Resumable(), Resumable()
     reader.resume(shown(before))
     other.resume(shown(before))
-    assert (reader.is_prepared, other.is_prepared) == (True, False)
+    assert (reader.is_available_now, other.is_available_now) == (True, False)
     other.mark_idle()
     assert (request.is_claimed, request.is_reached) == (True, False)
     reader.mark_idle()

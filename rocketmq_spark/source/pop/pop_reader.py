@@ -57,7 +57,6 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         self._options = options
         self._schema = schema
         self._run: PopRun | None = None
-        self._is_available_now = False
         self._last: tuple[dict[str, Any], PopOffset] | None = None
 
     def __reduce__(self) -> tuple[type[RocketMQPopReader], tuple[ReadOptions, StructType]]:
@@ -72,9 +71,6 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         what ``check_schema`` does: this is Spark's first call, and PySpark would mask an earlier error."""
         check_schema(self._schema, extra_string_columns(self._options))
         return read_limit(self._options.max_offsets_per_trigger)
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self._is_available_now = True
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the offset without messages; send nothing. The first ``latestOffset`` receives messages."""
@@ -139,7 +135,7 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         if self._run is None:
             from rocketmq_spark.source.pop.pop_run import PopRun
 
-            self._run = PopRun(self._options, self.control_before, is_available_now=self._is_available_now)
+            self._run = PopRun(self._options, self.control_before, is_available_now=self.is_available_now)
         return self._run
 
     # ------------------------------------------------------------------------------------------ executors

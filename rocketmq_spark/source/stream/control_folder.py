@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -166,16 +165,18 @@ def _is_locked(name: str, folder: int) -> bool:
     return False
 
 
-class Resumable(ABC):
+class Resumable:
     """Reader for which an earlier start of the query may have left work.
 
     ``control_before``: control folder of that start, if the progress still shows it. ``may_stop_without_call``: Spark
-    may make no call after the last batch of a run. Not thread-safe: Spark's source runner is one thread.
+    may make no call after the last batch of a run. ``is_available_now``: whether to read only the messages that are
+    available when the run begins. Not thread-safe: Spark's source runner is one thread.
     """
 
     def __init__(self) -> None:
         self.control_before: Control | None = None
         self.may_stop_without_call = False
+        self.is_available_now = False
         self._end_request: EndRequest | None = None
 
     def resume(self, shown: Mapping[str, Any]) -> None:
@@ -186,7 +187,7 @@ class Resumable(ABC):
         self.control_before = Control.shown_in(shown)
         self._end_request = None if self.control_before is None else EndRequest.claim(self.control_before)
         if self._end_request is not None:
-            self.prepareForTriggerAvailableNow()
+            self.is_available_now = True
 
     def mark_idle(self) -> None:
         """If ``run_available_now`` has requested the end, mark it as reached. Call it when ``latestOffset`` has nothing
@@ -194,6 +195,6 @@ class Resumable(ABC):
         if self._end_request is not None:
             self._end_request.mark_reached()
 
-    @abstractmethod
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read only the messages that are available when the run begins. Call it before the run is created."""
+        """Set ``is_available_now`` to True. Spark calls it before the run is created."""
+        self.is_available_now = True

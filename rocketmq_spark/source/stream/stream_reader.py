@@ -81,7 +81,6 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         """Name of the checkpoint; replaced by the recorded one, if there is one, once the query has begun."""
         self._offsets = OffsetReader()
         self._progress = ProgressReporter()
-        self._is_available_now = False
         self._notes: set[tuple[str, str]] = set()
         """Plans of the running batch, and servers, of which tasks on this machine may have left outage notes."""
         self._planned_end: dict[str, Any] | None = None
@@ -106,9 +105,6 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         options = self._options
         has_limit = (options.min_offsets_per_trigger, options.max_bytes_per_trigger) != (None, None)
         return read_limit(options.max_offsets_per_trigger or (MAX_ROWS if has_limit else None))
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self._is_available_now = True
 
     def initialOffset(self) -> dict[str, Any]:
         """Return an offset without positions: the first ``latestOffset`` returns the first durable ones."""
@@ -230,7 +226,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
             for warning in warnings:
                 log.warning("CHECKPOINT_OPTION_CHANGED: %s", warning)
             warn_of_early_times(self._options)
-            if self._is_available_now:
+            if self.is_available_now:
                 self._run.planner.stop_at_current_end()
         return self._run
 
