@@ -204,7 +204,7 @@ def _add_set(action: argparse.ArgumentParser) -> None:
 
 
 def target_argument(text: str) -> Target:
-    """Do what ``parse_target`` does. Raises argparse.ArgumentTypeError for other text."""
+    """Do what ``parse_target`` does, for the parser of arguments, which prints the error of any other text."""
     try:
         return parse_target(text)
     except ValueError:
