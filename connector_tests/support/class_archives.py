@@ -34,8 +34,8 @@ def write_archives(folder: Path) -> None:
     ):
         (broker,) = psutil.Process().children()
         run_query(cluster, Path(temporary))
+        broker.terminate()  # each JVM writes its archive as it ends
         end_spark()
-        broker.terminate()
         broker.wait(JVM_ENDS_S)
 
 
