@@ -182,6 +182,14 @@ def test_a_broker_that_is_unavailable_is_replaced_by_another_and_not_tried_for_e
     assert len(clock.pauses) <= 2
 
 
+def test_a_broker_that_stored_a_batch_after_a_failure_gets_others_at_once(cluster: ScriptedCluster) -> None:
+    """Else the pause after the failure, which is longer than that between two attempts, would keep them away."""
+    at_a = Responses(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
+    at_b = Responses(cluster.brokers["b"])
+    write(cluster, [*map(pinned, BATCHES[:2]), *BATCHES[2:]])
+    assert (at_a.bodies(), at_b.bodies()) == ([BODIES[0], *BODIES[:3]], BODIES[3:])
+
+
 def test_what_was_in_flight_when_the_connection_is_lost_is_sent_again(cluster: ScriptedCluster) -> None:
     at_b = Responses(cluster.brokers["b"])
     seen: list[bytes] = []
