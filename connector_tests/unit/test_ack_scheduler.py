@@ -105,6 +105,13 @@ def test_a_caller_that_waits_waits_for_those_too_that_are_just_beginning() -> No
 UNVERIFIED = OpaqueHandle("T", "broker-a", "0 1 2 3 0 broker-a 0 5 77")
 OUTAGE = TransportError("CONNECTION_LOST", address="p:8081", reason="by the test")
 INVISIBLE_MS = 300_000
+GIVEN = {
+    "endpoints": "p:8081",
+    "consumerGroup": "g",
+    "subscribe": "T",
+    "loadBalance": "message",
+    "invisibleDurationMs": str(INVISIBLE_MS),
+}
 DUE: dict[str, Callable[[UnackedMessages, AckScheduler], None]] = {
     "extension": lambda *_: None,
     "acknowledgement": lambda unacked, _: unacked.mark_completed(1),
@@ -115,8 +122,7 @@ DUE: dict[str, Callable[[UnackedMessages, AckScheduler], None]] = {
 @pytest.mark.parametrize("due", DUE)
 def test_a_message_for_which_no_request_is_sent_ends_no_outage(due: str) -> None:
     """Each time it was due, the outage of its broker began anew, and had no end."""
-    given = {"endpoints": "p:8081", "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
-    options = ReadOptions.parse(given | {"invisibleDurationMs": str(INVISIBLE_MS)})
+    options = ReadOptions.parse(GIVEN)
     changed, clock, unacked = threading.Condition(), ManualClock(), UnackedMessages(INVISIBLE_MS)
     failures = ReceiveFailures(options, changed, lambda: None, clock)
     workers = Workers(changed, failures.fail)
@@ -134,3 +140,19 @@ def test_a_message_for_which_no_request_is_sent_ends_no_outage(due: str) -> None
         workers.join(60)
     assert (was_due, scheduler.has_due_requests) == (True, False)
     assert failures.is_failing("broker-a")
+
+
+def test_one_worker_releases_all_messages_of_a_broker_at_a_stop() -> None:
+    """It claims 1,000 at a time. A stop has 10 s, and waits before it starts another worker."""
+    options = ReadOptions.parse(GIVEN)
+    changed, clock, unacked = threading.Condition(), ManualClock(), UnackedMessages(INVISIBLE_MS)
+    failures = ReceiveFailures(options, changed, lambda: None, clock)
+    workers = Workers(changed, failures.fail)
+    texts = (f"{UNVERIFIED.text}{number}" for number in range(2_001))
+    unacked.add_received([ReceivedMessage(UNVERIFIED._replace(text=text), memoryview(b"x")) for text in texts], clock())
+    with closing(transport_of(options)) as transport:
+        scheduler = AckScheduler(transport, unacked, failures, workers, changed, options, clock)
+        scheduler.begin_stop()
+        scheduler.start_due()
+        workers.join(60)
+    assert not scheduler.has_due_requests

@@ -30,11 +30,11 @@ from connector_tests.support.sharing_servers import (
 from connector_tests.support.streams import TIMEOUT_S, eventually
 from connector_tests.support.tcp_server import never_accepting
 from connector_tests.support.timeouts import PATIENT, TIMEOUT_FACTOR
-from rocketmq_spark.errors import TransportError
+from rocketmq_spark.errors import RouteError, TransportError
 from rocketmq_spark.model import split_address
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.ack_scheduler import MAX_CONCURRENT_CALLS
-from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle, ReceivedMessage
 from rocketmq_spark.pop.receive_scheduler import MAX_MESSAGES_PER_REQUEST, Target
 from rocketmq_spark.pop.receiver import CLOSING_S, RELEASING, STOP_TIMEOUT_MS, TICK_S, Receiver
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
@@ -123,6 +123,23 @@ def test_messages_of_a_deleted_topic_count_as_acknowledged() -> None:
         servers.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, cluster_info({"a": "127.0.0.1:1"}))
         assert transport.acknowledge([of_deleted]) == [True]
         assert transport.change_invisible_duration([of_deleted], 1, suspend=True) == [None]
+
+
+def test_route_without_a_master_of_a_topic_that_is_not_subscribed_is_requested_again() -> None:
+    """Routes of subscribed topics are refreshed in the background, of others they are not."""
+    of_another = BrokerHandle(handle_of("a", 0).pop_check_point._replace(topic="another"), 0)
+    with SharingServers("a") as servers, closing(transport_of(servers.options(**PATIENT))) as transport:
+
+        def without_master(request: RemotingCommand) -> RemotingCommand:
+            servers.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.SYSTEM_ERROR))
+            return build_response(body=bytes(servers.route(request).body).replace(b'"0"', b'"1"'))
+
+        servers.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, without_master)
+        (failed,) = transport.acknowledge([of_another])
+        assert isinstance(failed, RouteError)
+        assert failed.condition == "MASTER_UNAVAILABLE"
+        servers.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, servers.route)
+        assert transport.acknowledge([of_another]) == [True]
 
 
 def test_a_topic_that_had_a_route_is_not_reported_as_one_that_does_not_exist_by_later_transports_either() -> None:
@@ -285,6 +302,17 @@ def test_stop_ends_a_release_after_the_requests_in_flight() -> None:
             is_stopping.set()
             eventually(lambda: RELEASING not in one._workers.busy, "the end of the release")
             assert one.counts.released <= MAX_CONCURRENT_CALLS
+
+
+def test_a_wait_ends_at_once_where_there_is_a_message() -> None:
+    """It lasted until something else changed."""
+    with (
+        SharingServers("a") as servers,
+        ThreadPoolExecutor(1) as owner,
+        receiver(servers.options(), starts=False) as one,
+    ):
+        one._unacked.add_received([ReceivedMessage(handle_of("a", 0), memoryview(b"x"))], now_ms=0)
+        owner.submit(one.wait, 10 * SLACK_S).result(SLACK_S)
 
 
 # ------------------------------------------------------------------------------------------- who is silent
