@@ -748,16 +748,19 @@ def reading_slaves(
     )
 
 
-def test_a_server_that_fails_is_replaced_by_a_slave() -> None:
-    network, puller = reading_slaves(failing_first([LOST_CONNECTION], SimulatedQueue(max_offset=100)))
+@pytest.mark.parametrize("obeys", [True, False])
+def test_a_server_that_fails_is_replaced_by_a_slave_whatever_is_suggested(*, obeys: bool) -> None:
+    network, puller = reading_slaves(failing_first([LOST_CONNECTION], SimulatedQueue(max_offset=100)), obeys=obeys)
+    network.suggested_id = 2
     rows = [offset for pulled in puller.pull() for offset in offsets_of(pulled)]
     assert rows == list(range(100))
     assert (network.addresses[0], network.suggested_ids[0]) == (REFRESHED, MASTER_ID)
     assert set(zip(network.addresses[1:], network.suggested_ids[1:], strict=True)) == {(None, ANY_SLAVE)}
 
 
+@pytest.mark.parametrize("obeys", [True, False])
 @pytest.mark.parametrize("held", [SimulatedQueue(max_offset=40), SimulatedQueue(min_offset=60, max_offset=100)])
-def test_what_a_server_lacks_is_pulled_from_the_master(held: SimulatedQueue) -> None:
+def test_what_a_server_lacks_is_pulled_from_the_master(held: SimulatedQueue, *, obeys: bool) -> None:
     """A slave that has replicated too little, or deleted earlier than its master, proves no loss."""
     network: SimulatedNetwork
 
@@ -765,10 +768,12 @@ def test_what_a_server_lacks_is_pulled_from_the_master(held: SimulatedQueue) -> 
         is_master = network.suggested_ids[-1] is None
         return SimulatedQueue(max_offset=100).pull(offset, count) if is_master else held.pull(offset, count)
 
-    network, puller = reading_slaves(respond)
+    network, puller = reading_slaves(respond, obeys=obeys)
+    network.suggested_id = 2
     pulled = list(puller.pull())
     assert [offset for one in pulled for offset in offsets_of(one)] == list(range(100))
     assert not any(one.is_lost for one in pulled)
+    assert set(network.suggested_ids[network.suggested_ids.index(None) :]) == {None}
 
 
 @pytest.mark.parametrize("obeys", [True, False])
