@@ -74,6 +74,22 @@ def test_a_note_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     assert not note.is_symlink()
 
 
+def test_a_stale_link_is_removed_and_not_its_target(tmp_path: Path) -> None:
+    """Links to files that others write, and links to nothing, stayed for ever."""
+    folder, target = tmp_path / "notes", tmp_path / "target"
+    target.write_text("5")
+    for subject, linked in (("broker a", target), ("broker b", tmp_path / "missing")):
+        notes(folder, subject).record(3)
+        (note,) = (file for file in folder.iterdir() if not file.is_symlink())
+        note.unlink()
+        note.symlink_to(linked)
+    for link in folder.iterdir():
+        age(link)
+    notes(folder, "broker c").record(4)
+    assert [file.is_symlink() for file in folder.iterdir()] == [False]
+    assert target.exists()
+
+
 def test_notes_and_their_folder_are_for_their_user_alone(tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     notes(folder).record(3)
