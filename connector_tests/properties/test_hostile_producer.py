@@ -247,6 +247,17 @@ def test_a_made_up_batch_over_messages_that_do_not_match_ends_no_query_by_sql92(
     assert [row["queueOffset"] for row in rows if row["body"] == TRUE_TAG.encode()] == [0, 8]
 
 
+@pytest.mark.usefixtures("implementation")
+def test_the_last_message_of_a_filtered_range_is_pulled_once() -> None:
+    """The response has messages behind the range, which are compared with it."""
+    queue = HostileQueue(QueueKind.ORDINARY, QUEUE.topic)
+    for number in range(40):
+        assert queue.send(Sent(b"%d" % number, 0, {"TAGS": TRUE_TAG if number % 2 else OTHER_TAG}))
+    (task,) = read(Scenario(queue, {}, [0, 8], options={"subExpression": TRUE_TAG}))
+    assert [row["queueOffset"] for row in task.rows] == [1, 3, 5, 7]
+    assert queue.pulls == 2
+
+
 PARTS_OF_A_LIE = inner_batch([(b"part", b"")] * 1_000)
 LIES = {
     "a batch flag on 4.9.7": (QueueKind.OLD, Sent(PARTS_OF_A_LIE, 0xC0)),
