@@ -115,6 +115,16 @@ def test_groups_are_all_but_the_systems(scripted: ScriptedCluster, failures: Fai
     assert failures.inspector(scripted).group_rows(["g"], ["payments"]) == []
 
 
+def test_repeated_names_have_their_rows_once(scripted: ScriptedCluster, failures: Failures) -> None:
+    """The lag of a group was twice as large if it was given twice."""
+    for broker in scripted.brokers.values():
+        broker.on(RequestCode.GET_CONSUMER_CONNECTION_LIST, connections(("m",), {"orders": "*"}))
+    inspector = failures.inspector(scripted)
+    assert inspector.group_rows(["g", "g"]) == inspector.group_rows(["g"])
+    assert [row.client_id for row in inspector.member_rows(["g", "g"])] == ["m"]
+    assert inspector.topic_rows(["orders", "orders"]) == inspector.topic_rows(["orders"])
+
+
 @pytest.mark.parametrize(
     "query", [Inspector.queue_rows, Inspector.group_rows, lambda inspector: inspector.member_rows(["g"])]
 )

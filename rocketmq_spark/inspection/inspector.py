@@ -108,7 +108,7 @@ class Inspector:
         in ``groups`` that no broker has, if all have responded."""
         masters = self._masters()
         rows: list[GroupRow] = []
-        for group in groups or self._group_names(masters):
+        for group in dict.fromkeys(groups) or self._group_names(masters):
             query = partial(query_group_rows, group=group, topics=topics, with_ages=with_ages)
             rows += chain.from_iterable(self._query_by_name(masters, query))
         self._check_known(masters, set(groups) - {row.consumer_group for row in rows})
@@ -121,7 +121,7 @@ class Inspector:
         responded."""
         masters = self._masters()
         rows: list[MemberRow] = []
-        for group in groups or self._group_names(masters):
+        for group in dict.fromkeys(groups) or self._group_names(masters):
             rows += member_rows(group, self._query_all(masters, partial(_query_connections, group=group)))
         self._check_known(masters, set(groups) - {row.consumer_group for row in rows})
         return rows
@@ -133,7 +133,7 @@ class Inspector:
         RouteError for a name in ``topics`` without a route or of a static topic; by default such topics are omitted."""
         if topics:
             query = self._name_servers.query_topic_route
-            return [self._attempt(NAME_SERVERS, partial(query, topic)) for topic in topics]
+            return [self._attempt(NAME_SERVERS, partial(query, topic)) for topic in dict.fromkeys(topics)]
         names = sorted(self._attempt(NAME_SERVERS, self._name_servers.query_user_topics))
         return self._attempt(NAME_SERVERS, lambda: _available(self._name_servers.query_topic_routes(names)))
 
