@@ -26,6 +26,7 @@ def integer_argument(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], 
     kind = integer(minimum, maximum)
 
     def parse(text: str) -> int:
+        """Return the integer; any other text raises argparse.ArgumentTypeError."""
         try:
             return kind.parse(text)
         except ValueError:
@@ -36,7 +37,7 @@ def integer_argument(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Add two options to ``parser``: ``--namesrv``, by default $NAMESRV_ADDR as in RocketMQ's own tools, else
-    127.0.0.1:9876, and ``--options``, a file of connection options, parsed to a dict.
+    127.0.0.1:9876, and ``--options``, a file of connection options, parsed by ``properties``; {} without it.
 
     Credentials belong in the file of ``--options``: all users of the machine can read a command line.
     """
@@ -70,8 +71,8 @@ def add_actions(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> di
 
 
 def properties(file: str) -> dict[str, str]:
-    """Read and return the pairs of a file of ``key=value`` lines, such as RocketMQ's broker.conf; skip empty lines and
-    ``#`` comments. It is the ``type`` of arguments.
+    """Read and return the pairs of a file of ``key=value`` lines, such as RocketMQ's broker.conf, without spaces around
+    them; skip empty lines and ``#`` comments. A value may be empty. It is the ``type`` of arguments.
 
     An unreadable file, another line, or a repeated key raises argparse.ArgumentTypeError. Its text shows no line, which
     may have a secret.
@@ -97,8 +98,8 @@ def properties(file: str) -> dict[str, str]:
 
 @contextmanager
 def cluster_at(namesrv_addr: str, options: Mapping[str, str]) -> Iterator[ClusterClient]:
-    """Yield a client of the cluster, which connects on use and is closed after the block. Raises OptionError for an
-    invalid address or option."""
+    """Yield a client of the cluster, which connects on use and is closed after the block. ``namesrv_addr`` replaces the
+    ``namesrvAddr`` of ``options``. Raises OptionError for an invalid address or option."""
     connection = connection_options({**options, "namesrvAddr": namesrv_addr})
     with closing(ConnectionPool(connection.broker_timeout_ms, security=connection.security)) as pool:
         yield ClusterClient.of(connection, pool)

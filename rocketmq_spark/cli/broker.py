@@ -23,8 +23,9 @@ POLL_S: Final = 0.2
 
 def main(argv: Sequence[str]) -> int:
     """Start a cluster, create the topics, print the addresses, and run until Ctrl-C or SIGTERM; then return 0. Raises
-    EmbeddedBrokerError, [EMBEDDED_JVM_FAILED] if a server's process ends by itself. In all cases end all servers first,
-    with ``--store`` after a clean shutdown. Wrong arguments raise SystemExit."""
+    EmbeddedBrokerError, [EMBEDDED_JVM_FAILED] if a server's process ends by itself, and BrokerError for a topic that
+    the broker rejects. In all cases end all servers first, with ``--store`` after a clean shutdown. Wrong arguments
+    raise SystemExit."""
     arguments = new_parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
     cluster = EmbeddedCluster(
@@ -142,11 +143,12 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
 
 
 def topic_and_queues(text: str) -> tuple[str, int]:
-    """Parse ``NAME`` or ``NAME:QUEUES``, by default DEFAULT_QUEUES. QUEUES that are no number from 1 to MAX_QUEUES
-    raise argparse.ArgumentTypeError."""
+    """Parse ``NAME`` or ``NAME:QUEUES``, by default DEFAULT_QUEUES (4). QUEUES that are no number from 1 to MAX_QUEUES
+    (1,000) or empty raise argparse.ArgumentTypeError; NAME is not checked."""
     name, colon, queues = text.partition(":")
     return name, integer_argument(1, MAX_QUEUES)(queues) if colon else DEFAULT_QUEUES
 
 
 def _interrupt(_signal: int, _frame: object) -> NoReturn:
+    """Handle SIGTERM as Ctrl-C: raise KeyboardInterrupt."""
     raise KeyboardInterrupt

@@ -81,7 +81,9 @@ def new_parser() -> argparse.ArgumentParser:
 class Demo:
     """Orders, two members of a group that count them, a query that writes invoices, and one that reads the invoices.
 
-    All processes that it starts, and the folder with its files, end with ``resources``.
+    The constructor starts the cluster and Spark and creates both topics, which takes many seconds; ``--proxy`` without
+    ``--load-balance message`` raises DemoError before. All processes, and the folder with its files, end with
+    ``resources``.
     """
 
     def __init__(self, resources: ExitStack, arguments: argparse.Namespace) -> None:
@@ -151,9 +153,9 @@ class Demo:
         self._spark.table(FIRST).union(self._spark.table(SECOND)).groupBy("tags").count().orderBy("tags").show()
 
     def _send_orders(self, title: str, start_s: float, end_s: float, *members: str) -> None:
-        """Print ``title``, and send orders and show progress until ``end_s``, and up to 300 s longer until ``members``
-        have divided the work. ``start_s``: time from which the rate counts; both times as ``time.monotonic``. Raises
-        what ``_poll`` and ``Producer.send_batch`` do."""
+        """Print ``title``, and send orders and show progress until ``end_s``, and on until ``members`` have divided the
+        work, 300 s at most; then return, divided or not. ``start_s``: time from which the rate counts; both times as
+        ``time.monotonic``. Raises what ``_poll`` and ``Producer.send_batch`` do."""
         self._print(title)
         self._progress_in_phase.clear()
         while (now_s := time.monotonic()) < end_s or (now_s < end_s + WAIT_LIMIT_S and not self._is_divided(members)):
@@ -163,7 +165,7 @@ class Demo:
 
     def _send_due(self, elapsed_s: float) -> None:
         """Send the orders that are due ``elapsed_s`` after the start by ``--rate`` and not sent yet, in batches of up
-        to 100; wait for each batch."""
+        to 100; wait for each batch. Raises what ``Producer.send_batch`` does."""
         due = int(elapsed_s * self._arguments.rate)
         while self._sent_count < due:
             end = min(due, self._sent_count + BATCH_LIMIT)
@@ -189,10 +191,12 @@ class Demo:
     # ---- queries
 
     def _orders(self, group: str) -> DataFrame:
+        """Return a streaming DataFrame of the orders, read by ``group``: over the proxy with ``--proxy``."""
         server = {"endpoints": self._cluster.endpoints} if self._arguments.proxy else self._name_servers
         return self._stream(server, consumerGroup=group, subscribe=TOPIC, loadBalance=self._arguments.load_balance)
 
     def _stream(self, server: Mapping[str, str], **options: str) -> DataFrame:
+        """Return a streaming DataFrame of the source with these options; ``server``: those with its addresses."""
         return self._spark.readStream.format("rocketmq").options(**server, **options).load()
 
     def _stop_query(self, name: str) -> None:
@@ -221,7 +225,8 @@ class Demo:
 
     def _show_progress(self) -> None:
         """Print a line for each new batch with rows of each running query, and record its latest one for
-        ``_is_divided``. Raises what ``progress_since`` does."""
+        ``_is_divided``. Record the time of the latest progress, with rows or not: it is printed once. Raises what
+        ``progress_since`` does."""
         for name, query in self._queries.items():
             for progress in progress_since(query, self._last_shown.get(name, "")):
                 self._last_shown[name] = progress["timestamp"]
@@ -230,6 +235,7 @@ class Demo:
                     self._print(report.line_of(progress))
 
     def _print(self, line: str) -> None:
+        """Print ``line`` to standard output, after the seconds since the constructor began."""
         print(f"{time.monotonic() - self._started_s:5.1f} s  {line}", flush=True)
 
 

@@ -21,7 +21,8 @@ def order_key(number: int) -> str:
 
 
 def order_message(topic: str, number: int) -> Message:
-    """Return an order: its body is JSON, its product the tag."""
+    """Return the order with this number, always the same: its body is JSON, its product the tag, ``order_key`` its
+    key."""
     order = {"order": number, "customer": f"customer-{number * 7 % 40}", "amount_cents": 500 + number * 37 % 9500}
     return Message(topic, json.dumps(order).encode(), PRODUCTS[number % len(PRODUCTS)], order_key(number))
 
@@ -52,6 +53,7 @@ def is_divided(members: Collection[Progress], queue_count: int) -> bool:
 
 
 def _latest(progress: Progress) -> Mapping[str, Any]:
+    """Return the ``latestOffset`` of the query's first source; {} if it is null."""
     return progress["sources"][0]["latestOffset"] or {}
 
 
@@ -65,11 +67,10 @@ def group_lag(held: Mapping[MessageQueue, QueueBounds], committed: Mapping[Messa
 def audit(
     produced: Set[str], read: Collection[str], group_lag: int, invoices: Collection[tuple[str, str]]
 ) -> dict[str, int]:
-    """Return counts: ``produced``, ``read`` and ``distinct`` orders, ``duplicates``, ``lost``, ``group_lag`` as given,
-    ``written`` invoices, ``invoices`` with different IDs, and ``unbilled`` orders, without an invoice.
-
-    ``produced``: keys of the sent orders; ``read``: keys of the rows; ``invoices``: (ID, key) of each invoice message.
-    """
+    """Return counts: ``produced`` orders, ``read`` rows, ``distinct`` orders in these, ``duplicates``, all other rows,
+    ``lost`` orders, in no row, ``group_lag`` as given, ``written`` invoices, ``invoices`` with different IDs, and
+    ``unbilled`` orders, without one. ``produced``: keys of the sent orders; ``read``: keys of the rows; ``invoices``:
+    (ID, key) of each invoice message."""
     distinct = len(produced & set(read))
     return {
         "produced": len(produced),
@@ -85,7 +86,7 @@ def audit(
 
 
 def is_clean(counts: Mapping[str, int]) -> bool:
-    """Return whether no order is lost, uncommitted or without an invoice."""
+    """Return whether no order is lost, uncommitted or without an invoice. Duplicates are allowed."""
     return not any(counts[name] for name in ("lost", "group_lag", "unbilled"))
 
 

@@ -54,8 +54,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def read_dead_letters(cluster: ClusterClient, group: str) -> Iterator[StoredMessage]:
-    """Read and yield all dead letters of ``group``, also undecodable ones, queue by queue. Raises
-    OptionError[GROUP_NOT_FOUND.CLUSTER] if there is neither the group nor its dead-letter topic, and what
+    """Read and yield all dead letters of ``group``, also undecodable ones, queue by queue; nothing if the group has no
+    dead-letter topic. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] if there is no such group either, and what
     ``read_messages`` does."""
     inspector = Inspector(cluster, raise_failure)
     try:
@@ -69,7 +69,8 @@ def read_dead_letters(cluster: ClusterClient, group: str) -> Iterator[StoredMess
 
 
 def show(letters: Iterable[StoredMessage], group: str, *, as_json: bool) -> None:
-    """Print a line for each of ``letters``, as text with the topic to which ``redrive`` would send it."""
+    """Print a line for each of ``letters``: JSON with ``as_json``, else text with the topic to which ``redrive`` would
+    send it, "?" for none. Without letters call ``print_none``."""
     is_empty = True
     for letter in letters:
         print(json_line(letter) if as_json else text_line(letter, target_of(letter) or NO_TARGET))
@@ -125,6 +126,7 @@ class Redriver:
 
     @cached_property
     def _cluster_info(self) -> ClusterInfo:
+        """Return the cluster's brokers, requested from a name server at the first use only."""
         return self._cluster.name_servers.cluster_info()
 
     def _request_reason(self, topic: str) -> str | None:

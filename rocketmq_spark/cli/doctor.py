@@ -43,9 +43,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the job's options: those of the file ``--options``, of which ``--namesrv``, ``--group`` and ``--topic``
-    replace the corresponding ones in any spelling. Several topics are joined by commas, as ``subscribe``, with
-    ``--write`` as ``topic``. If there is no address of a name server or proxy, add $NAMESRV_ADDR, else 127.0.0.1:9876,
+    """Return the job's options: those of the file ``--options``, in which ``--namesrv`` replaces all addresses, also
+    ``endpoints``, and ``--group`` and ``--topic`` theirs, names in any case. Several topics are joined by commas, as
+    ``subscribe``, with ``--write`` as ``topic``. If there is no address at all, add $NAMESRV_ADDR, else 127.0.0.1:9876,
     as ``namesrvAddr``."""
     options: dict[str, str] = dict(arguments.options)
     topic_option = "topic" if arguments.write else "subscribe"
@@ -87,6 +87,7 @@ def _servers(parsed: ParsedJob) -> ServerFacts:
 
 
 def _announce(step: str) -> None:
+    """Print "checking ``step`` ..." as one line to standard error."""
     print(one_line(f"checking {step} ..."), file=sys.stderr, flush=True)
 
 

@@ -43,7 +43,7 @@ class LagReport:
         return max((total_of(rows).lag for rows in self.by_group().values()), default=0)
 
     def to_text(self) -> str:
-        """Return a table of each group, with its total below it."""
+        """Return a table of each group, with its total below it, separated by empty lines; "" without groups."""
         return "\n\n".join(self._group_text(group, rows) for group, rows in self.by_group().items())
 
     def to_json(self) -> str:

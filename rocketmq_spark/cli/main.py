@@ -60,6 +60,7 @@ class _Version(argparse.Action):
     """Option ``--version``, which imports the decoder on use only."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        """Print both and raise SystemExit with code 0. Raises OptionError if the configured decoder does not load."""
         decoder = import_module("rocketmq_spark.wire.implementation").column_decoder()
         print(f"{__version__} (decoder: {decoder.implementation})")
         parser.exit()

@@ -21,9 +21,9 @@ def message_of(stored: StoredMessage) -> MessageExt:
 
 
 def text_line(stored: StoredMessage, target: str | None = None) -> str:
-    """Return store time, place, ``target`` unless that is None, message ID, tags, keys and body on one line; a long or
-    binary body is cut or in base64. An undecodable message has its problem in place of the body; a dead letter of
-    ``badMessages`` has it before the body."""
+    """Return store time, place, ``target`` unless that is None, message ID, tags and keys, if there are any, and body
+    on one line. A binary body is in base64; each text is cut after 200 characters. An undecodable message has its
+    problem in place of the body; a dead letter of ``badMessages`` has it before the body."""
     message = message_of(stored)
     parts = {"tags": message.tags, "keys": message.keys, "badMessage": message.properties.get(PROBLEM)}
     if isinstance(stored, UndecodableMessage):
@@ -39,7 +39,7 @@ def text_line(stored: StoredMessage, target: str | None = None) -> str:
 
 
 def place_text(message: MessageExt) -> str:
-    """Return topic, broker, queue and offset on one line."""
+    """Return ``TOPIC@BROKER:QUEUE offset OFFSET`` on one line."""
     return one_line(f"{message.topic}@{message.broker_name}:{message.queue_id} offset {message.queue_offset}")
 
 

@@ -20,9 +20,9 @@ PULLED_MESSAGES: Final = 32
 
 
 def read_messages(cluster: ClusterClient, ranges: Mapping[MessageQueue, QueueBounds]) -> Iterator[StoredMessage]:
-    """Pull and yield the messages of ``ranges``, also undecodable ones, queue by queue in order, with the offsets by
-    which the queue has them; skip those that the broker has deleted, and those that no message ever had. Raises
-    TransportError, BrokerError, RouteError and RemoteProtocolError."""
+    """Pull and yield the messages of ``ranges``, also undecodable ones, queue by queue in order, with their offsets in
+    the queue. Skip deleted messages and offsets that no message ever had; end a queue early if a response does not
+    advance. Raises TransportError, BrokerError, RouteError and RemoteProtocolError."""
     for queue in sorted(ranges, key=MessageQueue.sort_key):
         offset, end_offset = ranges[queue].min_offset, ranges[queue].max_offset
         while offset < end_offset:
@@ -70,5 +70,5 @@ def _vacancy_end(cluster: ClusterClient, queue: MessageQueue, rest: QueueBounds,
 
 
 def _pull(queue: MessageQueue, offset: int, max_messages: int, broker: Broker) -> PullResult:
-    """Pull messages from ``offset`` on, as the group of RocketMQ's tools."""
+    """Pull up to ``max_messages`` messages from ``offset`` on, as the group of RocketMQ's tools, and wait."""
     return broker.pull(TOOLS_GROUP, queue, offset, max_messages)

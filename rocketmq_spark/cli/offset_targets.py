@@ -107,7 +107,8 @@ def checkpoint_offsets(text: str, path: str) -> dict[MessageQueue, int]:
 
 
 def last_committed(names: Collection[str]) -> str | None:
-    """Return the name of the last batch among the files of a checkpoint's ``commits``; None without a batch."""
+    """Return the name of the last batch among the files of a checkpoint's ``commits``: the largest number in digits.
+    Other names are ignored; None without a batch."""
     return max((name for name in names if name.isascii() and name.isdecimal()), key=int, default=None)
 
 

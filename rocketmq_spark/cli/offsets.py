@@ -75,7 +75,7 @@ def show(rows: Sequence[GroupRow], as_json: bool) -> str:
 
 def export(rows: Sequence[GroupRow]) -> str:
     """Return the committed offsets as JSON, {topic: {broker: {queue ID: offset}}}, which ``import`` and the option
-    ``startingOffsets`` accept. Queues without a committed offset are left out."""
+    ``startingOffsets`` accept; {} without any. Queues without a committed offset are left out."""
     committed = {row.queue: row.committed_offset for row in rows if row.committed_offset is not None}
     return json.dumps(nested(committed), indent=2)
 
@@ -106,7 +106,8 @@ def change(
     """Set the group's offsets to ``offsets`` with one ``_write`` for each queue, none with ``--dry-run``; return a
     table of the committed offsets before and after. Raises OptionError[OFFSETS_NOT_IN_QUEUES] for an offset outside of
     ``bounds``, MembershipError[GROUP_IN_USE] if the group has members, without ``--force``, and
-    OptionError[GROUP_NOT_FOUND.CLUSTER]; all of them before anything is set, and with ``--dry-run`` too."""
+    OptionError[GROUP_NOT_FOUND.CLUSTER]; all of them before anything is set, and with ``--dry-run`` too. A failing
+    request is raised; queues before it stay set."""
     check_available(offsets, bounds)
     inspector, group = Inspector(cluster, raise_failure), arguments.group
     members = [row.client_id for row in inspector.member_rows([group])]
@@ -204,7 +205,7 @@ def _add_set(action: argparse.ArgumentParser) -> None:
 
 
 def target_argument(text: str) -> Target:
-    """Do what ``parse_target`` does, for the parser of arguments, which prints the error of any other text."""
+    """Return ``parse_target(text)``, with argparse.ArgumentTypeError in place of its ValueError."""
     try:
         return parse_target(text)
     except ValueError:

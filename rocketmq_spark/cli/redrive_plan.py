@@ -41,8 +41,8 @@ def target_of(letter: StoredMessage, to: str | None = None) -> str | None:
 
 
 def origin_topic(message: MessageExt) -> str | None:
-    """Return the topic to which a dead letter was first sent, as the message states it, which its producer may have
-    forged; None if it names none, or one of a group."""
+    """Return the topic to which a dead letter was first sent, by its property RETRY_TOPIC, else DLQ_ORIGIN_TOPIC, which
+    its producer may have forged; None if it has neither, or the first of them names a topic of a group."""
     properties = message.properties
     topic = properties.get(RETRY_ORIGIN) or properties.get(DEAD_LETTER_ORIGIN)
     return None if topic is None or is_of_group(topic) else topic
@@ -61,7 +61,7 @@ def ids_of(message: MessageExt) -> Collection[str]:
 
 
 def places_of(message: MessageExt) -> Collection[str]:
-    """Return the place as an argument of ``--offset``."""
+    """Return the place as the argument BROKER:QUEUE:OFFSET of ``--offset``, one element."""
     return (f"{message.broker_name}:{message.queue_id}:{message.queue_offset}",)
 
 
@@ -71,9 +71,9 @@ def selected(
     names: Collection[str],
     names_of: Callable[[MessageExt], Collection[str]],
 ) -> list[StoredMessage]:
-    """Return the letters that ``names`` name, in the order of ``letters``; hold no others, and one for each name.
-    Raises OptionError[DEAD_LETTERS_NOT_FOUND | DEAD_LETTERS_AMBIGUOUS] for names that no letter has, and for one that
-    several have, which lists the first MAX_NAMED (8) places."""
+    """Return the letters that ``names`` name, in the order of ``letters``, which are read to their end; hold only one
+    for each name. Raises OptionError[DEAD_LETTERS_NOT_FOUND] for names that no letter has, else
+    OptionError[DEAD_LETTERS_AMBIGUOUS] for one that several have, with the first MAX_NAMED (8) places."""
     counts = dict.fromkeys(names, 0)
     places: dict[str, list[str]] = {name: [] for name in names}
     chosen: list[StoredMessage] = []

@@ -39,8 +39,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def bodies(texts: Sequence[str]) -> Iterator[str]:
-    """Yield the texts, one message body each; in place of ``-``, yield the non-empty lines of standard input, which is
-    read to its end. Raises LocalProtocolError[INVALID_MESSAGE] if it is not in the locale's encoding."""
+    """Yield the texts, one message body each; in place of ``-``, yield the non-empty lines of standard input, without
+    their ends, until it ends. Raises LocalProtocolError[INVALID_MESSAGE] if it is not in the locale's encoding."""
     for text in texts:
         if text == STANDARD_INPUT:
             try:
@@ -75,7 +75,7 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def property_pair(text: str) -> tuple[str, str]:
-    """Parse ``NAME=VALUE``, neither part empty; other text raises argparse.ArgumentTypeError."""
+    """Parse ``NAME=VALUE``, at the first ``=``, neither part empty; other text raises argparse.ArgumentTypeError."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")

@@ -87,8 +87,9 @@ class NewMessages:
         self._held_chars = 0
 
     def print_all(self) -> list[RocketMQError]:
-        """Request the topic's offsets, and print the messages that are not in ``seen``. Return the errors of servers
-        that failed, after which ``seen`` has what was printed. Raises what ``follow`` does."""
+        """Request the topic's offsets, and print the messages that are not in ``seen``, which then has those that were
+        printed. Return the OUTAGES, not raised: one for each broker that failed, or that of the name servers, before
+        which nothing is printed; [] without. Raises what ``follow`` does."""
         missed, self._missed = self._missed, set(self._seen)
         failures: dict[str, RocketMQError] = {}
         try:
@@ -136,13 +137,15 @@ class NewMessages:
             self._print_held()
 
     def _print_held(self) -> None:
+        """Print the held lines, if any, in the order of their store times, and hold none."""
         held, self._held, self._held_chars = self._held, [], 0
         for _, line in sorted(held, key=itemgetter(0)):
             print(line, flush=True)
 
 
 def print_failures(failures: Iterable[RocketMQError], reported: Set[str]) -> set[str]:
-    """Print the errors whose texts are not in ``reported`` to standard error. Return the texts of all."""
+    """Print the errors whose texts are not in ``reported`` to standard error, each text once, in alphabetical order.
+    Return the texts of all ``failures``."""
     texts = set(map(str, failures))
     for text in sorted(texts - reported):
         print(text, file=sys.stderr, flush=True)
@@ -165,11 +168,11 @@ def new_range(
     *,
     was_missed: bool = False,
 ) -> QueueBounds:
-    """Return the ``current`` offsets of ``queue`` that are not in ``seen``. If the queue ends before its end in
-    ``seen``, it was re-created, or its broker lost the last messages: return the offsets from ``first_offset_at`` on,
-    which gets the queue and the Unix ms after the last store time in ``seen``. If the queue ``was_missed``, it may have
-    ended before that, and grown since then: return the offsets from ``first_offset_at`` on too if that is earlier, and
-    the last store time is known."""
+    """Return the ``current`` offsets of ``queue`` that are not in ``seen``, all if that is None. If the queue ends
+    before its end in ``seen``, it was re-created, or its broker lost the last messages: return the offsets from
+    ``first_offset_at`` on, called with the queue and the Unix ms after the last store time in ``seen``. If the queue
+    ``was_missed``, it may have ended before that, and grown since then: return the offsets from ``first_offset_at`` on
+    too if that is earlier, and the last store time is known."""
     if seen is None:
         return current
     begin_offset = seen.max_offset
@@ -184,8 +187,8 @@ def print_messages(
     line_of: Callable[[StoredMessage], str],
     count: int,
 ) -> None:
-    """Read ``ranges``, and then print the last ``count`` messages in the order of their store times; hold no other
-    lines. Raises what ``read_messages`` does, before anything is printed."""
+    """Read all of ``ranges``, then print the ``count`` messages with the latest store times, in the order of these;
+    hold no other lines. Raises what ``read_messages`` does, before anything is printed."""
     messages = enumerate(read_messages(cluster, ranges))
     lines = ((message_of(stored).store_timestamp_ms, number, line_of(stored)) for number, stored in messages)
     for _, _, line in sorted(heapq.nlargest(count, lines)):

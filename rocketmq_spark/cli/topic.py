@@ -42,7 +42,7 @@ def create(cluster: ClusterClient, topic: str, queue_count: int, ready_timeout_m
     return the line to print. ``queue_count``: on each broker. Brokers without a master are skipped.
 
     Raises RouteError[TOPIC_EXISTS] if the topic has a route, RouteError[NO_MASTER_BROKER] without a master,
-    RouteError[TOPIC_CREATION_TIMEOUT] after ``ready_timeout_ms``.
+    RouteError[TOPIC_CREATION_TIMEOUT] after ``ready_timeout_ms``, and the error of a broker, which ends the creation.
     """
     if (route := route_of(cluster, topic)) is not None:
         raise RouteError("TOPIC_EXISTS", topic=topic, count=len(route.read_queues()))
@@ -70,7 +70,8 @@ def await_route(cluster: ClusterClient, topic: str, queue_count: int, timeout_ms
 
 def describe(cluster: ClusterClient, topic: str) -> str:
     """Request each queue's offsets from the masters, one after another, and return them as ``table`` does. A further
-    line names each broker of the route without a master. Raises RouteError for a missing topic."""
+    line names each broker of the route without a master. Raises RouteError for a missing topic, and the first error of
+    a broker."""
     held: dict[MessageQueue, QueueBounds] = {}
     unavailable: list[str] = []
     for broker in cluster.name_servers.query_topic_route(topic).brokers:
