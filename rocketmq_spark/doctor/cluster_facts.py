@@ -196,8 +196,8 @@ class _BrokerCheck:
         return self._attempt("GET", purpose, lambda: self._broker.call(rpc), is_required=False)
 
     def committed_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """Request the group's committed offset of each queue, and record the trial. Queues without one are left out;
-        {} if the broker refuses."""
+        """Request the group's committed offset of each queue, and record the trial, which is required. Queues without
+        one are left out; {} if the broker refuses."""
         purpose = f"the committed offsets of group '{group}'"
         offsets = self._attempt("SUB", purpose, lambda: self._broker.query_offsets(group, queues))
         return {queue: offset for queue, offset in (offsets or {}).items() if offset is not None}

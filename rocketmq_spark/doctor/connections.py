@@ -74,6 +74,7 @@ def broker_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
 
 
 def _origin(servers: ServerFacts, server: str) -> str:
+    """Return as text whether ``brokerAddressMap`` sets the address ``server``, or the broker advertises it."""
     return "its address in 'brokerAddressMap'" if server in servers.address_map.values() else "its advertised address"
 
 
@@ -96,7 +97,7 @@ def address_map_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
 
 
 def proxy_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
-    """Return a diagnosis for each error of each proxy: warnings if another proxy had no error, else problems."""
+    """Return a diagnosis for each error of each proxy: warnings if any other proxy had no error, else problems."""
     failures = {address: errors for address, errors in servers.proxies.items() if errors}
     severity = Severity.WARNING if len(failures) < len(servers.proxies) else Severity.PROBLEM
     return [
@@ -167,6 +168,8 @@ def _closing(server: _Server, error: RocketMQError) -> Diagnosis:
 
 
 def _other_protocol(server: _Server, error: RocketMQError) -> Diagnosis:
+    """Return the diagnosis of a server that is not RocketMQ's (FRAME_TOO_LARGE, MALFORMED_FRAME); the advice has the
+    default ports."""
     advice = f"{server.advice}: RocketMQ's name servers use port 9876 by default, brokers 10911, proxies 8080 and 8081."
     return _of(server, error, f"Not a RocketMQ server: {server.title}", "it responds in another protocol", advice)
 

@@ -58,7 +58,7 @@ class Diagnosis:
 
 
 def diagnosis_of(area: Area, error: RocketMQError, *, place: str = "") -> Diagnosis:
-    """Return a problem with condition, summary and fix of ``error``, without a cause."""
+    """Return a PROBLEM with condition, summary and fix of ``error``, and ``place``; without cause and subject."""
     condition = CONDITIONS[error.condition]
     return Diagnosis(
         area=area,

@@ -105,4 +105,5 @@ def is_of_topic(result: RouteResult) -> bool:
 
 
 def _rank(result: RouteResult) -> int:
+    """Return 2 for a route, 1 for a RouteError, 0 for any other error."""
     return 2 if isinstance(result, TopicRoute) else int(isinstance(result, RouteError))

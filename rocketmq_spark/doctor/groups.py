@@ -85,8 +85,8 @@ def _inconsistent(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
 
 
 def _deleted(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
-    """Yield a problem if the broker has deleted what the group has not read. Nothing if the job does not begin at the
-    group's offsets."""
+    """Yield one problem if the broker has deleted offsets, of any of its queues, that the group has not read. Nothing
+    if the job does not begin at the group's offsets."""
     deleted = _deleted_ranges(broker) if job.starts_at_group else []
     if deleted:
         among = f", the first of {len(deleted)} ranges" if len(deleted) > 1 else ""
@@ -103,8 +103,8 @@ def _deleted(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
 
 
 def _deleted_ranges(broker: BrokerFacts) -> list[QueueRange]:
-    """Return the range from the committed offset to the first stored one of each queue where that is larger, ordered by
-    queue."""
+    """Return the offsets from the committed one to the queue's min offset, exclusive, of each queue whose min offset is
+    larger, in queue order; queues without bounds are left out."""
     return [
         QueueRange(queue, offset, bounds.min_offset)
         for queue, offset in sorted(broker.committed.items(), key=lambda item: item[0].sort_key())
@@ -130,12 +130,15 @@ def _difference(job: Job, connections: GroupConnections) -> str | None:
 
 
 def _expression(subscription: SubscriptionData) -> str:
+    """Return the tags as ``_shown`` does or, unless it filters by tags, the SQL92 expression."""
     return _shown(subscription.tags_set) if subscription.expression_type == TAG else subscription.sub_string
 
 
 def _shown(tags: frozenset[str]) -> str:
+    """Return the tags in alphabetical order as ``A || B``; ``*`` without tags."""
     return " || ".join(sorted(tags)) or "*"
 
 
 def _listed(subscribed: dict[str, str]) -> str:
+    """Return ``topic (expression), ...`` in alphabetical order from expressions by topic; "nothing" without topics."""
     return ", ".join(f"{topic} ({expression})" for topic, expression in sorted(subscribed.items())) or "nothing"

@@ -95,5 +95,7 @@ def _job(options: ConnectionOptions) -> Job:
 
 
 def _starts_at_group(options: ReadOptions) -> bool:
+    """Return whether a query without a checkpoint begins at offsets that brokers store of its group: not with
+    broadcasting, message-based load balancing, or options by which it ignores them or commits none."""
     is_stored_at_brokers = options.commits_offsets and options.message_model != BROADCASTING
     return is_stored_at_brokers and not options.is_message_based and not options.ignores_group_offsets

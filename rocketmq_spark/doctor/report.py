@@ -50,6 +50,7 @@ def _environment(environment: Environment) -> str:
 
 
 def _broker(name: str, server: str, version: int) -> str:
+    """Return the line of a checked broker, without a version if that is 0, unknown."""
     return f"broker {name} at {server}" + (f", {version_name(version)}" if version else "")
 
 

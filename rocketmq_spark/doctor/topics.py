@@ -57,6 +57,7 @@ def _route_diagnoses(job: Job, route: TopicRoute) -> Iterator[Diagnosis]:
 
 
 def _count(job: Job, data: QueueData) -> int:
+    """Return the number of queues on the broker that the job can use: write queues if it writes, else read queues."""
     return data.write_queue_count if job.is_writing else data.read_queue_count
 
 
@@ -65,5 +66,6 @@ def _brokers(queues: list[QueueData]) -> str:
 
 
 def _permission(job: Job, data: QueueData) -> str:
+    """Return the topic's permission on the broker, as number and words, and ``_count``, as text."""
     shown = _PERMISSIONS.get(data.permission & (PERM_READ | PERM_WRITE))
     return f"permission {data.permission} ({shown}), {_count(job, data)} {'write' if job.is_writing else 'read'} queues"

@@ -60,6 +60,7 @@ def _pyspark(environment: Environment) -> Iterator[Diagnosis]:
 
 
 def _decoder(environment: Environment) -> Iterator[Diagnosis]:
+    """Yield the error of loading the decoder as a problem; nothing if it was loaded."""
     if not isinstance(environment.decoder, str):
         yield diagnosis_of(Area.ENVIRONMENT, environment.decoder)
 
@@ -103,8 +104,8 @@ def _version(
 
 
 def version_name(number: int) -> str:
-    """Return the name of RocketMQ's version number, such as "RocketMQ 5.1.4"; "a RocketMQ before 4.9" for an older
-    one."""
+    """Return the name of RocketMQ's version number, such as "RocketMQ 5.1.4", also for its snapshot; "a RocketMQ before
+    4.9" for an older one, 0 included."""
     if number < OLDEST_BROKER:
         return "a RocketMQ before 4.9"
     major, first = (5, ROCKETMQ_5) if number >= ROCKETMQ_5 else (4, OLDEST_BROKER)

@@ -57,8 +57,8 @@ class Inspector:
     """Reader of the rows of views from one cluster, for the view's reader and the command line. Not thread-safe.
 
     ``attempt``: see ``Attempt``. ``on_failure``: receives the name and the error of each broker whose part of a view is
-    missing, and may raise it. All methods raise the errors of name servers: TransportError, BrokerError, RouteError,
-    and OptionError[NOT_A_NAME_SERVER], also for a proxy.
+    missing, and may raise it. Repeated topics and groups count once. All methods raise the errors of name servers:
+    TransportError, BrokerError, RouteError, and OptionError[NOT_A_NAME_SERVER], also for a proxy.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class Inspector:
         return sorted(rows, key=lambda row: (row.consumer_group, row.queue.sort_key()))
 
     def member_rows(self, groups: Collection[str] = ()) -> list[MemberRow]:
-        """Request and return the rows of all members of ``groups``, by default of all groups but the system's, by group
-        in that order, then by client ID. Pass a broker's error to ``on_failure``; if that returns, its connections are
-        omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups`` that no broker has, if all have
-        responded."""
+        """Request and return the rows of all members of ``groups``, in their order, by default of all groups but the
+        system's, by name; then by client ID. Pass a broker's error to ``on_failure``; if that returns, its connections
+        are omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups`` that no broker has, if all
+        have responded."""
         masters = self._masters()
         rows: list[MemberRow] = []
         for group in dict.fromkeys(groups) or self._group_names(masters):
@@ -138,12 +138,13 @@ class Inspector:
         return self._attempt(NAME_SERVERS, lambda: _available(self._name_servers.query_topic_routes(names)))
 
     def _masters(self) -> Masters:
+        """Request all brokers of the cluster, and return the addresses of their masters, ordered by broker name."""
         brokers = self._attempt(NAME_SERVERS, self._name_servers.cluster_info).brokers
         return {name: brokers[name].master_address for name in sorted(brokers)}
 
     def _group_names(self, masters: Masters) -> list[str]:
         """Request the names of all groups but the system's from each master; return them sorted, each once. Pass a
-        broker's error to ``on_failure``."""
+        broker's error to ``on_failure``; if that returns, only its groups are missing."""
         found = self._query_all(masters, _query_group_names).values()
         return sorted({name for names in found for name in names if not is_system_group(name)})
 

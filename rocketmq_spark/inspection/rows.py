@@ -110,7 +110,8 @@ class GroupState(NamedTuple):
             )
 
     def _start(self, queue: MessageQueue) -> int:
-        """Return the group's first offset that the queue still has."""
+        """Return the committed offset, or the queue's min offset if that is larger or none is committed. It may be
+        above the max offset."""
         return max(self.committed[queue] or 0, self.bounds[queue].min_offset)
 
 
@@ -120,8 +121,8 @@ def conclusive_offsets(progress: Mapping[MessageQueue, ConsumeProgress]) -> dict
 
 
 def topic_rows(routes: Iterable[TopicRoute]) -> Iterator[TopicRow]:
-    """Yield a row for each broker of each route, by route, then by broker name. ``cluster_name`` is empty if the route
-    does not list the broker's cluster."""
+    """Yield a row for each broker with queues of each route, by route as given, then by broker name. ``cluster_name``
+    is empty if the route does not list the broker's cluster."""
     for route in routes:
         clusters = {broker.broker_name: broker.cluster for broker in route.brokers}
         for data in sorted(route.queues, key=lambda data: data.broker_name):

@@ -62,6 +62,7 @@ def _at(*path: str) -> Callable[[Fields], Values]:
     ``path``, True as 1; [] where a key is missing or the value is null."""
 
     def values(fields: Fields) -> Values:
+        """Return [((), the number at ``path``)], or []."""
         value: Any = fields
         for name in path:
             value = value.get(name) if isinstance(value, Mapping) else None
@@ -75,6 +76,7 @@ def _by_queue(name: str, factor: float = 1) -> Callable[[Fields], Values]:
     in ``lagByQueue``, with its field ``name`` times ``factor``; [] without ``lagByQueue``."""
 
     def values(fields: Fields) -> Values:
+        """Return ((topic, broker, queue ID), ``name`` times ``factor``) for each queue of ``lagByQueue``."""
         return [(queue, lag[name] * factor) for queue, lag in _queues(fields.get("lagByQueue"))]
 
     return values
@@ -85,6 +87,7 @@ def _by_condition(name: str) -> Callable[[Fields], Values]:
     ``lost.byCondition``, with its field ``name``; [] without ``lost.byCondition``."""
 
     def values(fields: Fields) -> Values:
+        """Return ((condition,), ``name``) for each entry of ``lost.byCondition``."""
         lost: Mapping[str, Any] = fields.get("lost", {}).get("byCondition", {})
         return [((condition,), float(counts[name])) for condition, counts in lost.items()]
 
@@ -106,10 +109,12 @@ def _longest_lag(fields: Fields) -> Values:
 
 
 def _queue_count(fields: Fields) -> Values:
+    """Return [((), the number of queues in ``maxOffsets``)]; [] if the source has no such field."""
     return [((), float(sum(1 for _ in _queues(fields["maxOffsets"]))))] if "maxOffsets" in fields else []
 
 
 def _outage_count(fields: Fields) -> Values:
+    """Return [((), the number of ``outages``)], 0 for an empty list; [] if the source has no such field."""
     return [((), float(len(fields["outages"])))] if "outages" in fields else []
 
 
@@ -118,6 +123,7 @@ def _earliest(name: str) -> Callable[[Fields], Values]:
     in seconds since 1970)]; [] if no outage has one."""
 
     def values(fields: Fields) -> Values:
+        """Return [((), the earliest time ``name`` of the outages, in seconds since 1970)], or []."""
         times = [_epoch_s(outage[name]) for outage in fields.get("outages", ()) if outage[name] is not None]
         return [((), min(times))] if times else []
 
@@ -125,11 +131,12 @@ def _earliest(name: str) -> Callable[[Fields], Values]:
 
 
 def _timestamp(fields: Fields) -> Values:
+    """Return [((), the time of the progress in seconds since 1970)]. Raises KeyError without it."""
     return [((), _epoch_s(fields[TIMESTAMP]))]
 
 
 def _epoch_s(text: str) -> float:
-    """Return a time in ISO 8601, in UTC, as seconds since 1970."""
+    """Return a time in ISO 8601 with its zone as seconds since 1970. Raises ValueError for other text."""
     return datetime.fromisoformat(text).timestamp()
 
 
@@ -146,6 +153,7 @@ def _gauge(
 
 
 def _counter(unit: str, mode: Mode, field: str, doc: str) -> Metric:
+    """Return a counter of the number at ``field``, nested keys separated by dots."""
     return Metric(Kind.COUNTER, unit, mode, field, doc, _at(*field.split(".")))
 
 

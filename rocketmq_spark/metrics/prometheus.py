@@ -50,7 +50,7 @@ class PrometheusListener(StreamingQueryListener, Collector):
         registry.register(self)
 
     def describe(self) -> Iterator[Metric]:
-        """Return the metrics without values: a registry needs their names."""
+        """Return the metrics without values, in the order of METRICS: a registry needs their names."""
         return map(_family, self._names)
 
     def collect(self) -> Iterator[Metric]:
@@ -68,6 +68,7 @@ class PrometheusListener(StreamingQueryListener, Collector):
         """Do nothing: a query has metrics from its first progress on."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Update the query's metrics, and add the batch's rows to ``rows_total``."""
         with self._lock:
             self._queries.update(event.progress, is_new_batch=True)
 
@@ -89,6 +90,6 @@ class PrometheusListener(StreamingQueryListener, Collector):
 
 
 def _family(name: str) -> CounterMetricFamily | GaugeMetricFamily:
-    """Return the metric without values."""
+    """Return the metric ``PREFIX`` + ``name`` without values. Raises KeyError for a name that METRICS lacks."""
     row = METRICS[name]
     return _FAMILIES[row.kind](PREFIX + name, row.doc, labels=(*COMMON_LABELS, *row.labels))
