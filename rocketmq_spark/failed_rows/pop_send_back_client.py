@@ -44,13 +44,14 @@ class FailedMessage(NamedTuple):
     reconsume_times: int
 
     def __str__(self) -> str:
+        """Return message ID, cut after 200 characters, topic and broker, without the receipt handle."""
         return f"{cut(self.msg_id)} of {self.topic}@{self.broker_name}"
 
 
 class PopSendBackClient:
     """Client that sends failed rows back with message-based load balancing, on an executor or the driver.
 
-    Executors get a pickled copy: it holds no connection. Not thread-safe.
+    ``delay_level``: see ``delay_ms``. Executors get a pickled copy: it holds no connection. Not thread-safe.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class PopSendBackClient:
 
     def try_send_back_all(self, messages: Sequence[FailedMessage]) -> list[str | None]:
         """Send messages back and wait; return for each, in order, None, or why that failed, including errors of
-        servers. Raise no RocketMQError.
+        servers; [] without messages, and send nothing. Raise no RocketMQError.
 
         A server that is unresponsive or without a route is retried, with pauses, for ``clusterTimeoutMs``. A message
         without a receipt handle is not sent. With ``endpoints`` that is no failure: the query does not acknowledge the
@@ -150,6 +151,7 @@ def _change_invisible_durations(
 
 
 def _handle_of(message: FailedMessage) -> ReceiptHandle | None:
+    """Return the message's handle, parsed by ``handle_of``, which accepts any text; None if it has none."""
     handle = message.receipt_handle
     return None if handle is None else handle_of(message.topic, message.broker_name, handle)
 

@@ -97,6 +97,7 @@ def _send_back_stored(
     from pyspark.sql.functions import udf
 
     def send(*values: Any) -> str | None:
+        """Send the message of one row, its REQUIRED_COLUMNS, back and wait; return None, or why that failed."""
         sender.set_log_context(**task_log_context(TaskContext.get()))
         return sender.try_send_back(StoredMessage(*values))
 

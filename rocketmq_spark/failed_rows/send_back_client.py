@@ -23,7 +23,8 @@ from rocketmq_spark.remoting.retry import broker_subject
 class SendBackClient:
     """Client that sends failed rows back with queue-based load balancing, on an executor or the driver.
 
-    Executors get a pickled copy: it holds no connection. Not thread-safe.
+    ``delay_level``, ``max_reconsume_times``: see ``Broker.send_back``. Executors get a pickled copy: it holds no
+    connection. Not thread-safe.
     """
 
     def __init__(
