@@ -28,14 +28,16 @@ RPC_TIMEOUT_MS: Final = 10_000
 
 @contextmanager
 def broker_at(address: str, security: Security = UNSECURED) -> Iterator[Broker]:
-    """Yield a broker on its own connection, which is closed after the block."""
+    """Yield a client of the broker, which connects on use and waits up to 10 s for a response; close it after the
+    block."""
     with closing(ConnectionPool(RPC_TIMEOUT_MS, security=security)) as pool:
         yield Broker(BrokerAddress(address), pool, RPC_TIMEOUT_MS)
 
 
 @contextmanager
 def name_server_at(address: str, security: Security = UNSECURED) -> Iterator[NameServers]:
-    """Yield a name server on its own connection, which is closed after the block."""
+    """Yield a client of the name server, which connects on use and waits up to 10 s for a response; close it after the
+    block."""
     with closing(ConnectionPool(RPC_TIMEOUT_MS, security=security)) as pool:
         yield NameServers([address], pool, RPC_TIMEOUT_MS)
 
@@ -85,7 +87,7 @@ def mqadmin(*arguments: str, version: str | None = None, security: Security = UN
 
 
 def _argument_file(arguments: Iterable[str]) -> str:
-    """Return the text of a file for ``java @file``."""
+    """Return the text of a file for ``java @file``: each argument quoted, on a line of its own."""
     quoted = (argument.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for argument in arguments)
     return "\n".join(f'"{argument}"' for argument in quoted)
 

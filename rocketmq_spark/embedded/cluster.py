@@ -110,6 +110,7 @@ class EmbeddedCluster:
         self._proxy = ProxyServer(proxy_home, self._certificate, credentials, proxy_config) if proxy else None
 
     def __enter__(self) -> Self:
+        """Call ``start``, after an error also ``close``, and return the cluster."""
         try:
             self.start()
         except BaseException:
@@ -157,6 +158,7 @@ class EmbeddedCluster:
 
     @property
     def namesrv_addr(self) -> str:
+        """Return the name server's address, with port 0 before ``start`` unless ``namesrv_port`` is set."""
         return self._name_server.address
 
     @property
@@ -164,7 +166,7 @@ class EmbeddedCluster:
         return tuple(dict.fromkeys(broker.broker_name for broker in self._brokers.values()))
 
     def server_names(self, broker_name: str = "broker-a") -> tuple[str, ...]:
-        """Return the names of the broker's servers, its replicas."""
+        """Return the names of the broker's servers, its replicas; () for an unknown broker."""
         return tuple(server.name for server in self._brokers.values() if server.broker_name == broker_name)
 
     def master(self, broker_name: str = "broker-a") -> str:
@@ -173,11 +175,11 @@ class EmbeddedCluster:
         return self._registration.master(broker_name).name
 
     def broker_addr(self, name: str = "broker-a") -> str:
-        """Return the address at which the broker listens."""
+        """Return the address at which the server ``name`` listens, with port 0 before its first start."""
         return self._brokers[name].address
 
     def advertised_addr(self, name: str = "broker-a") -> str:
-        """Return the broker's address in the route."""
+        """Return the address that the server ``name`` registers, see ``advertised_host``."""
         return self._brokers[name].advertised_address
 
     @property
@@ -191,7 +193,7 @@ class EmbeddedCluster:
         return self._require_proxy().address
 
     def store_dir(self, name: str = "broker-a") -> Path:
-        """Return the broker's data folder, which has ``config/consumerOffset.json``."""
+        """Return the data folder of the server ``name``, which has ``config/consumerOffset.json``."""
         return self._brokers[name].home
 
     # ---- users and rights
@@ -253,7 +255,7 @@ class EmbeddedCluster:
     # ---- stopping, pausing and restarting servers
 
     def stop_broker(self, name: str = "broker-a") -> None:
-        """Shut the broker down cleanly, which takes about ten seconds."""
+        """Shut the running broker down cleanly, which takes about ten seconds. Its JVM stays."""
         self._brokers[name].stop()
 
     def start_broker(self, name: str = "broker-a") -> None:
@@ -284,17 +286,15 @@ class EmbeddedCluster:
         self._jvms.dedicated_jvm(name).resume()
 
     def expire_messages(self, name: str = "broker-a") -> None:
-        """Delete all messages, read or not, except those in the commit log's last file, as retention does.
-
-        ``broker_config={"mappedFileSizeCommitLog": "65536"}`` makes files of 64 KiB.
-        """
+        """Delete all messages, read or not, except those in the commit log's last file, as retention does. With
+        ``broker_config={"mappedFileSizeCommitLog": "65536"}`` files have 64 KiB."""
         self._brokers[name].expire_messages()
 
     def stop_name_server(self) -> None:
         self._name_server.stop()
 
     def kill_name_server(self) -> None:
-        """Kill the name server's JVM by SIGKILL."""
+        """Kill the name server's JVM by SIGKILL; see ``kill_broker`` for a JVM with other servers."""
         self._jvms.dedicated_jvm(NAME_SERVER_JVM).kill()
         self._name_server.mark_stopped()
 
@@ -308,7 +308,7 @@ class EmbeddedCluster:
         self._require_proxy().start(partial(self._jvms.launch_jvm, PROXY_JVM), self.namesrv_addr)
 
     def kill_proxy(self) -> None:
-        """Kill the proxy's JVM by SIGKILL."""
+        """Kill the proxy's JVM by SIGKILL. Raises KeyError without ``proxy=True``."""
         self._jvms.dedicated_jvm(PROXY_JVM).kill()
 
     def pause_proxy(self) -> None:

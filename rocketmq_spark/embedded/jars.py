@@ -53,6 +53,7 @@ class Jar:
         return f"{group}_{artifact}-{version}.jar"
 
     def is_intact(self, file: Path) -> bool:
+        """Return whether the file exists and has the jar's size and SHA-256 sum; this reads it."""
         return file.is_file() and file.stat().st_size == self.size_bytes and sha256_of(file) == self.sha256
 
 
@@ -91,7 +92,7 @@ def read_lock(version: str = DEFAULT_VERSION, *, proxy: bool = False) -> tuple[J
 
 
 def version_of(lock: Iterable[Jar]) -> str:
-    """Return RocketMQ's version in a lock."""
+    """Return RocketMQ's version in a lock, that of ``rocketmq-broker``, which it must have."""
     return next(jar.coordinate.split(":")[2] for jar in lock if ":rocketmq-broker:" in jar.coordinate)
 
 
@@ -120,11 +121,9 @@ def rocketmq_class_path(
     With ``ROCKETMQ_HOME`` set, the jars are that distribution's: nothing is verified or downloaded, and only
     ``version``, if set, is compared with a file name.
 
-    Raises
-    ------
-    EmbeddedBrokerError[JARS_UNAVAILABLE]         no repository responds, ROCKETMQ_HOME has no jars or another
-                                                  version's, or no lock exists for that version
-    EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH]    a repository returned another file
+    Raises EmbeddedBrokerError[JARS_UNAVAILABLE] if no repository responds, ROCKETMQ_HOME has no jars or another
+    version's, or no lock exists for that version, [JAR_CHECKSUM_MISMATCH] if a repository returned another file, and
+    what ``open_ivy`` does.
     """
     home = environ.get("ROCKETMQ_HOME")
     if home:
@@ -175,9 +174,8 @@ def hold_file_lock(file: Path) -> Iterator[None]:
 
 def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
     """Download the jars that are missing or damaged in ``folder``, 10 at a time, in a child JVM, and report progress on
-    standard error; do nothing if there are none. The caller holds the file lock. ``ivy_folder``, for temporary files,
-    is deleted before and after. Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and the errors of ``move_checked`` and
-    ``open_ivy``; jars of finished steps stay."""
+    standard error; do nothing without such. The caller holds the file lock. ``ivy_folder`` is deleted before and after.
+    Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and what ``move_checked`` and ``open_ivy`` do; finished steps stay."""
     missing = missing_jars(lock, folder)
     if not missing:
         return

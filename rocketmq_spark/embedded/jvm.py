@@ -199,10 +199,11 @@ class ChildJvm:
         return int(port), token
 
     def _failed(self, problem: str) -> EmbeddedBrokerError:
+        """Return, not raise, an EmbeddedBrokerError[EMBEDDED_JVM_FAILED] with ``problem`` and ``log_tail``."""
         return EmbeddedBrokerError("EMBEDDED_JVM_FAILED", problem=problem, log_tail=self.log_tail())
 
     def log_tail(self) -> str:
-        """Return the last LOG_TAIL_LINES lines of its standard error."""
+        """Return the last LOG_TAIL_LINES (20) lines of its standard error; "" if it wrote nothing."""
         return "\n".join(self._stderr.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
 
 

@@ -29,5 +29,6 @@ def rocketmq_topic(rocketmq_cluster: EmbeddedCluster, request: pytest.FixtureReq
 
 
 def unique_name(base: str) -> str:
-    """Return a new unique name for a topic or group that starts like ``base``."""
+    """Return a new unique name for a topic or group: the first 60 characters of ``base``, ``_`` for all but ASCII
+    letters and digits, ``_`` and 8 random hex digits."""
     return f"{re.sub(r'[^A-Za-z0-9_]', '_', base)[:60]}_{uuid4().hex[:8]}"

@@ -40,7 +40,7 @@ class Registration:
         raise EmbeddedBrokerError("EMBEDDED_CLUSTER_INVALID_STATE", problem=f"{broker_name} has no master now")
 
     def has(self, server: str) -> bool:
-        """Return whether the route has the server's address."""
+        """Return whether the route has the server's address, and queues of its broker."""
         return self._queue_count(server, self._name_server.route(SYSTEM_TOPIC)) is not None
 
     def wait(self, servers: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:

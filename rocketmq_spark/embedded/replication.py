@@ -39,7 +39,8 @@ FAILOVERS: Final[tuple[Failover, ...]] = ("election", "acting-master", "none")
 
 
 def broker_names_by_server(brokers: int, replicas: int) -> dict[str, str]:
-    """Return the broker name of each server, by server name: broker-a and broker-a-2 are replicas of broker-a."""
+    """Return the broker name of each server, by server name: broker-a and broker-a-2 are replicas of broker-a. The
+    first replicas of all brokers come first."""
     names = [f"broker-{letter}" for letter in string.ascii_lowercase[:brokers]]
     return {name if number == 1 else f"{name}-{number}": name for number in range(1, replicas + 1) for name in names}
 

@@ -67,8 +67,9 @@ class ServerJvms:
         return self._jvms[self._name(server)]
 
     def dedicated_jvm(self, server: str) -> ChildJvm:
-        """Return the JVM in which only this server runs; it must have been launched, and may have ended. Raises
-        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if the server runs in the shared JVM."""
+        """Return the JVM in which only this server runs; it may have ended. Raises
+        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if the server runs in the shared JVM, and KeyError if its
+        JVM was never launched."""
         name = self._name(server)
         if name == SHARED_JVM:
             raise EmbeddedBrokerError(
@@ -88,7 +89,7 @@ class ServerJvms:
             jvm.pause()
 
     def resume(self) -> None:
-        """Continue the JVMs by SIGCONT, after ``pause``."""
+        """Continue all JVMs that have not ended by SIGCONT, after ``pause``."""
         for jvm in self._running():
             jvm.resume()
 
@@ -96,4 +97,5 @@ class ServerJvms:
         return [jvm for jvm in self._jvms.values() if jvm.is_running]
 
     def _name(self, server: str) -> str:
+        """Return the name of the server's JVM: ``server``, or SHARED_JVM for one that has no JVM of its own."""
         return server if self._separate or server == PROXY_JVM else SHARED_JVM

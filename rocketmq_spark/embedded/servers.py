@@ -71,6 +71,7 @@ class Server:
 
     @property
     def is_running(self) -> bool:
+        """Whether it was started, not stopped since, and its JVM has not ended; a paused JVM has not."""
         return self._jvm is not None and self._jvm.is_running
 
     def stop(self) -> None:
@@ -84,7 +85,7 @@ class Server:
         self.mark_stopped()
 
     def mark_stopped(self) -> None:
-        """Record that the server's JVM has ended."""
+        """Record that the server, or its JVM, has ended; its port stays for the next start. Send nothing."""
         self._jvm = self._controller = None
 
 
