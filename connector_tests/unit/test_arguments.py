@@ -25,6 +25,13 @@ def test_other_text_is_an_error_with_the_bounds(text: str) -> None:
         integer_argument(2, 9)(text)
 
 
+@pytest.mark.parametrize("text", ["x", "", "1_0", "nan", "inf", "0", "86401"])
+def test_other_interval_is_an_error_with_the_bounds(text: str) -> None:
+    """The error named an internal function for text that is no number."""
+    with pytest.raises(argparse.ArgumentTypeError, match=r"^'.*' is not a number from 0\.1 to 86400$"):
+        lag.interval_s(text)
+
+
 @pytest.mark.parametrize(
     ("command", "arguments"),
     [

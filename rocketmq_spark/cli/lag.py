@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Final
 
 from rocketmq_spark.cli.arguments import add_cluster, cluster_at, integer_argument
@@ -117,10 +118,12 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def interval_s(text: str) -> float:
-    """Parse seconds from MIN_INTERVAL_S to MAX_INTERVAL_S; another number raises argparse.ArgumentTypeError. Raises
-    ValueError for other text."""
-    if not text.isascii() or "_" in text:
-        raise ValueError
-    if not MIN_INTERVAL_S <= (seconds := float(text)) <= MAX_INTERVAL_S:
-        raise argparse.ArgumentTypeError(f"must be from {MIN_INTERVAL_S} to {MAX_INTERVAL_S}")
+    """Parse seconds from MIN_INTERVAL_S (0.1) to MAX_INTERVAL_S (a day), decimals allowed; other text and other numbers
+    raise argparse.ArgumentTypeError."""
+    seconds = None
+    if text.isascii() and "_" not in text:
+        with suppress(ValueError):
+            seconds = float(text)
+    if seconds is None or not MIN_INTERVAL_S <= seconds <= MAX_INTERVAL_S:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {MIN_INTERVAL_S} to {MAX_INTERVAL_S}")
     return seconds
