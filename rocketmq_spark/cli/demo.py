@@ -81,12 +81,12 @@ def new_parser() -> argparse.ArgumentParser:
 class Demo:
     """Orders, two members of a group that count them, a query that writes invoices, and one that reads the invoices.
 
-    The constructor starts the cluster and Spark and creates both topics, which takes many seconds; ``--proxy`` without
-    ``--load-balance message`` raises DemoError before. All processes, and the folder with its files, end with
-    ``resources``.
+    All processes that it starts, and the folder with its files, end with ``resources``.
     """
 
     def __init__(self, resources: ExitStack, arguments: argparse.Namespace) -> None:
+        """Start the cluster, create both topics and start Spark; no query. Raises DemoError, before all that, for
+        ``--proxy`` without ``--load-balance message``, and EmbeddedBrokerError."""
         if arguments.proxy and arguments.load_balance != BY_MESSAGE:
             raise DemoError(f"--proxy requires --load-balance {BY_MESSAGE}")
         self._arguments = arguments
@@ -201,7 +201,7 @@ class Demo:
 
     def _stop_query(self, name: str) -> None:
         """Stop the query after its running batch, wait until it has left its group, print its last progress, and remove
-        it from the running queries."""
+        it from the running queries. Raises what ``progress_since`` does."""
         stop(self._queries[name])
         self._show_progress()
         del self._queries[name]

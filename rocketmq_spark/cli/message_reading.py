@@ -63,6 +63,7 @@ def _vacancy_end(cluster: ClusterClient, queue: MessageQueue, rest: QueueBounds,
     at most the end of ``rest``. Pull as ``vacancy_end`` asks. Raises what ``read_messages`` does."""
 
     def is_vacant(offset: int) -> bool:
+        """Pull at ``offset``, wait, and return whether no message has it and the vacancy begins at ``vacant_from``."""
         result = cluster.call(queue, partial(_pull, queue, offset, PULLED_MESSAGES))
         return pull_action(result, offset) is PullAction.VACANT and result.next_begin_offset == vacant_from
 

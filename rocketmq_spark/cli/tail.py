@@ -63,7 +63,8 @@ def follow(
 
 
 class NewMessages:
-    """Messages of ``topic`` that are not in ``seen``, which has the offsets of those that were read. Not thread-safe.
+    """Messages of ``topic`` that are not in ``seen``, the offsets of those that were read, which is kept and updated.
+    Not thread-safe.
 
     It holds lines of at most ``HELD_CHARS`` characters together, and one more. Lines that are held together are printed
     in the order of their store times.

@@ -15,7 +15,8 @@ _UNITS: Final = ((1_000, 120_000, "s"), (60_000, 7_200_000, "min"), (3_600_000, 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str | int | None]]) -> list[str]:
     """Return the lines of a table, the header first. Columns with a number are aligned to the right, others to the
-    left; None is shown as ``-``. Each row is one line, whatever its text contains."""
+    left; None is shown as ``-``. Each row is one line, whatever its text contains. Raises ValueError for a row that is
+    not as long as the header."""
     cells = [[NO_VALUE if cell is None else one_line(str(cell)) for cell in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     is_number = [any(isinstance(row[index], int) for row in rows) for index in range(len(header))]

@@ -25,7 +25,7 @@ def group_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
 
 
 def disabled_group_diagnosis(job: Job, broker: BrokerFacts) -> Diagnosis:
-    """Return the diagnosis of a group whose ``consumeEnable`` is false on ``broker``."""
+    """Return the problem of the job's group if its ``consumeEnable`` is false on ``broker``; do not check that."""
     return Diagnosis(
         area=Area.GROUP,
         condition="GROUP_CONSUME_DISABLED",

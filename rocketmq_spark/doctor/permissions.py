@@ -41,14 +41,17 @@ def _ignored(_refusal: _Refusal) -> None:
 
 
 def _credentials(refusal: _Refusal) -> Diagnosis:
+    """Return the problem of missing or rejected credentials, in the area CREDENTIALS."""
     return diagnosis_of(Area.CREDENTIALS, refusal.error, place=refusal.broker.name)
 
 
 def _topic_denied(refusal: _Refusal) -> Diagnosis:
+    """Return ``_denied`` on the topic that the error names."""
     return _denied(refusal, f"Topic:{refusal.error.context['topic']}")
 
 
 def _group_denied(refusal: _Refusal) -> Diagnosis:
+    """Return ``_denied`` on the group that the error names."""
     return _denied(refusal, f"Group:{refusal.error.context['group']}")
 
 
@@ -96,6 +99,7 @@ def _pulls_rejected(refusal: _Refusal) -> Diagnosis:
 
 
 def _topic_refused(refusal: _Refusal) -> Diagnosis:
+    """Return the problem of a reserved topic or a filter that the broker rejects, with the error's own texts."""
     return diagnosis_of(Area.TOPICS, refusal.error, place=refusal.broker.name)
 
 

@@ -27,7 +27,7 @@ _NUMBERS: Final = re.compile(r"(\d+)\.(\d+)")
 
 
 def environment_diagnoses(environment: Environment) -> list[Diagnosis]:
-    """Return the diagnoses of the driver's Python, PySpark and decoder."""
+    """Return the diagnoses of the driver's Python, PySpark and decoder, in this order; [] if all are supported."""
     return [*_python(environment), *_pyspark(environment), *_decoder(environment)]
 
 
@@ -66,6 +66,7 @@ def _decoder(environment: Environment) -> Iterator[Diagnosis]:
 
 
 def _environment(condition: str, problem: str, advice: str, severity: Severity = Severity.PROBLEM) -> Diagnosis:
+    """Return a diagnosis of this machine with these texts, in the area ENVIRONMENT."""
     return Diagnosis(area=Area.ENVIRONMENT, condition=condition, problem=problem, advice=advice, severity=severity)
 
 

@@ -43,6 +43,7 @@ class PrometheusListener(StreamingQueryListener, Collector):
     def __init__(
         self, spark: SparkSession, registry: CollectorRegistry = REGISTRY, *, queue_metrics: bool = True
     ) -> None:
+        """Register in ``registry``; the caller adds the listener to ``spark.streams``."""
         self._session: Final = spark
         self._names: Final = [name for name, row in METRICS.items() if queue_metrics or row.labels != QUEUE_LABELS]
         self._lock: Final = threading.Lock()
