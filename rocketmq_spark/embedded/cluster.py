@@ -83,6 +83,7 @@ class EmbeddedCluster:
         proxy: bool = False,
         proxy_config: Mapping[str, object] = NO_SETTINGS,
     ) -> None:
+        """Create the work folder, and start nothing. With ``acl`` verify the jars, and download missing ones."""
         self._version = version
         self._resources = ExitStack()
         self._work = self._resources.enter_context(work_folder("embedded"))

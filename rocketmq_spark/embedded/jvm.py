@@ -88,6 +88,7 @@ class ChildJvm:
         work_dir: Path,
         inherited: Sequence[int] = (),
     ) -> None:
+        """Launch the JVM, and do not wait for its gateway. Raises what ``find_java`` does."""
         self.name = name
         self._stdout = work_dir / f"{name}.out"
         self._stderr = work_dir / f"{name}.err"

@@ -50,6 +50,7 @@ class Registration:
         after 120 s in either wait."""
 
         def unregistered() -> list[str]:
+            """Return those of ``servers`` without exactly ``queues`` queues in the route; make them register again."""
             route = self._name_server.route(topic)
             missing = [server for server in servers if self._queue_count(server, route) != queues]
             for server in missing:

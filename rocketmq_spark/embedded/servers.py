@@ -67,6 +67,7 @@ class Server:
 
     @property
     def address(self) -> str:
+        """Return the address at which the server listens; before its first start the port may be 0."""
         return f"{LOOPBACK}:{self._port}"
 
     @property
@@ -146,6 +147,7 @@ class BrokerServer(Server):
 
     @property
     def advertised_address(self) -> str:
+        """Return the address that the broker registers: ``brokerIP1`` of its settings, and the port of ``address``."""
         return f"{self._settings.get('brokerIP1', LOOPBACK)}:{self._port}"
 
     def __repr__(self) -> str:
