@@ -181,7 +181,7 @@ class Demo:
 
     def _audit(self) -> dict[str, int]:
         """Request the offsets of the topic and of the group from the broker, collect the rows of the tables FIRST,
-        SECOND and AUDIT, and return the counts of ``report.audit``. Stop nothing."""
+        SECOND and AUDIT, and return the counts of ``report.audit``. Stop nothing. Raises the errors of ``Broker``."""
         held = self._broker.query_topic_stats(TOPIC)
         lag = report.group_lag(held, self._broker.query_offsets(GROUP, held))
         read = [row["keys"] for member in (FIRST, SECOND) for row in self._spark.table(member).collect()]

@@ -30,7 +30,7 @@ MAX_CACHED: Final = 128
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the action, and print a line for each message; return 0, or LEFT if a message was not sent.
+    """Run the action, and print a line for each message; return 0, or LEFT (1) if ``redrive`` left one.
 
     Raises OptionError[DEAD_LETTERS_NOT_FOUND | DEAD_LETTERS_AMBIGUOUS | GROUP_NOT_FOUND.CLUSTER], RouteError,
     BrokerError, TransportError, RemoteProtocolError. Wrong arguments raise SystemExit.
@@ -112,8 +112,8 @@ class Redriver:
         return reason is not None
 
     def _send(self, message: MessageExt, topic: str) -> str | None:
-        """Send a copy, wait and print its place; in a dry run, print the topic. Return why a broker rejects it, or
-        None."""
+        """Send a copy, wait and print its place; in a dry run, print the topic and send nothing. Return why a broker or
+        the route rejects it, None after success. Raises TransportError."""
         if self._is_dry_run:
             print(one_line(f"{message.msg_id} -> {topic} (dry run)"))
             return None

@@ -26,8 +26,8 @@ CLEAR_SCREEN: Final = "\x1b[H\x1b[J"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the lag; return 0, INCOMPLETE if the queues of a broker are missing, else LAGS if a group's lag is above
-    ``--max-lag``. With ``--watch`` print lag or errors of servers repeatedly until Ctrl-C, and do not return.
+    """Print the lag; return INCOMPLETE (1) if the queues of a broker are missing, else LAGS (3) if a group's lag is
+    above ``--max-lag``, else 0. With ``--watch`` print lag or errors of servers repeatedly, and do not return.
 
     Raises OptionError[GROUP_NOT_FOUND.CLUSTER], RouteError, BrokerError, TransportError. Wrong arguments raise
     SystemExit.
@@ -64,8 +64,8 @@ def print_report(report: LagReport, *, as_json: bool) -> None:
 
 
 def exit_code(report: LagReport, max_lag: int | None) -> int:
-    """Return the exit code: INCOMPLETE if the queues of a broker are missing, else LAGS if a lag is above ``max_lag``
-    (None: no limit), else 0."""
+    """Return the exit code: INCOMPLETE (1) if the queues of a broker are missing, else LAGS (3) if a group's lag is
+    above ``max_lag`` (None: no limit), else 0."""
     if report.unavailable:
         return INCOMPLETE
     return LAGS if max_lag is not None and report.max_lag() > max_lag else 0

@@ -35,8 +35,8 @@ def reason_to_leave(
 
 
 def target_of(letter: StoredMessage, to: str | None = None) -> str | None:
-    """Return the topic to which a dead letter would be sent: ``to``, or if it is None the one to which it was first
-    sent, by its properties; None for a letter without such a topic, and an undecodable one."""
+    """Return the topic to which a dead letter would be sent: ``to``, or if it is None or "" its ``origin_topic``,
+    None without one. None for an undecodable letter, whatever ``to`` is."""
     return None if isinstance(letter, UndecodableMessage) else to or origin_topic(letter)
 
 

@@ -81,7 +81,7 @@ def collect_server_facts(job: Job, options: ConnectionOptions, announce: Announc
 
 
 def _advertised(routes: Iterable[RouteResult]) -> set[str]:
-    """Return the addresses of all brokers in the routes, slaves included."""
+    """Return the addresses of all brokers in the routes, slaves included; errors among ``routes`` have none."""
     brokers = (broker for route in routes if isinstance(route, TopicRoute) for broker in route.brokers)
     return {address for broker in brokers for address in broker.addresses.values()}
 
@@ -190,14 +190,14 @@ class _BrokerCheck:
 
     def group_connections(self, group: str) -> GroupConnections | None:
         """Request the members of the group that are connected to the broker, and record the trial, which is not
-        required. None if the broker refuses."""
+        required. None if the broker refuses; other errors are raised, without a trial."""
         purpose = f"comparing the members of group '{group}'"
         rpc = group_connections_rpc(group)
         return self._attempt("GET", purpose, lambda: self._broker.call(rpc), is_required=False)
 
     def committed_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """Request the group's committed offset of each queue, and record the trial, which is required. Queues without
-        one are left out; {} if the broker refuses."""
+        one are left out; {} if the broker refuses. Other errors are raised, without a trial."""
         purpose = f"the committed offsets of group '{group}'"
         offsets = self._attempt("SUB", purpose, lambda: self._broker.query_offsets(group, queues))
         return {queue: offset for queue, offset in (offsets or {}).items() if offset is not None}

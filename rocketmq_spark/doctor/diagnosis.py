@@ -52,7 +52,7 @@ class Diagnosis:
 
     @property
     def line(self) -> str:
-        """Return severity, problem and cause on one line."""
+        """Return "severity: problem: cause." on one line, without the cause if that is empty."""
         cause = f": {self.cause}" if self.cause else ""
         return one_line(f"{self.severity.value}: {self.problem}{cause}.")
 

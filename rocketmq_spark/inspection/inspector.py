@@ -161,8 +161,8 @@ class Inspector:
 
     def _query_all(self, masters: Masters, query: Callable[[Broker], T]) -> dict[str, T]:
         """Call ``query`` with a client of each master, one after another, each by ``attempt``. Return the results by
-        broker name. Pass a RocketMQError and the broker's name to ``on_failure``; if that returns, the broker has no
-        result."""
+        broker name. Pass a RocketMQError, also that of a broker without a master, and the broker's name to
+        ``on_failure``; if that returns, the broker has no result."""
         results: dict[str, T] = {}
         for name, address in masters.items():
             try:

@@ -180,8 +180,8 @@ _PER_MINOR: Final = 20
 
 
 def version_name(number: int) -> str:
-    """Return RocketMQ's name of the version with this number, such as ``V5_5_0``; the number as text below 4.0.0 and
-    above 5.9.9. Source: ``common/MQVersion.java``."""
+    """Return RocketMQ's name of the version with this number, such as ``V5_5_0`` or ``V5_5_0_SNAPSHOT``; the number as
+    text below 4.0.0 and above 5.9.9. Source: ``common/MQVersion.java``."""
     if not V4_0_0_SNAPSHOT <= number < HIGHER_VERSION:
         return str(number)
     minor, rest = divmod(number - V4_0_0_SNAPSHOT, _PER_MINOR)
