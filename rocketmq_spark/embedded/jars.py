@@ -58,7 +58,8 @@ class Jar:
 
 
 def parse_lock(text: str) -> tuple[Jar, ...]:
-    """Return the jars of lines ``sha256 size coordinate``; ``#`` starts a comment line."""
+    """Return the jars of lines ``sha256 size coordinate``, in their order; skip empty lines and ``#`` comments. Raises
+    ValueError for another line."""
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     return tuple(Jar(coordinate, sha256, int(size)) for sha256, size, coordinate in rows)
 

@@ -50,12 +50,13 @@ class ProxyServer:
 
     @property
     def endpoints(self) -> str:
-        """Return ``host:port`` for gRPC clients."""
+        """Return ``host:port`` for gRPC clients, with port 0 before the first start."""
         return f"{LOOPBACK}:{self._grpc_port}"
 
     @property
     def address(self) -> str:
-        """Return ``host:port`` for remoting clients, to which the proxy is both name server and broker."""
+        """Return ``host:port`` for remoting clients, to which the proxy is both name server and broker; port 0 before
+        the first start."""
         return f"{LOOPBACK}:{self._remoting_port}"
 
     def start(self, launch_jvm: Callable[[], ChildJvm], namesrv_address: str) -> None:

@@ -94,6 +94,7 @@ class ServerJvms:
             jvm.resume()
 
     def _running(self) -> list[ChildJvm]:
+        """Return the JVMs that have not ended, also paused ones, in the order of their first launches."""
         return [jvm for jvm in self._jvms.values() if jvm.is_running]
 
     def _name(self, server: str) -> str:
