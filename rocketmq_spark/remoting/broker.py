@@ -69,6 +69,7 @@ class SearchHints(NamedTuple):
     futures: Mapping[MessageQueue, ResponseFuture[int]]
 
     def result(self) -> dict[MessageQueue, int]:
+        """Wait for all, and return the unverified results by queue. The first error is raised."""
         return {queue: future.result() for queue, future in self.futures.items()}
 
 
@@ -123,7 +124,7 @@ class Broker(RemotingClient):
     ) -> PullResult:
         """Pull the messages that exist now, at most ``max_messages`` from ``offset`` on; the broker may return fewer.
         It filters by the hashes of the tags in ``expression`` (``TagA || TagB``, ``*``: all); the caller must filter
-        again."""
+        again. No message, an invalid offset and an operator's reset are a ``status`` or ``reason``, not an error."""
         return self.call(pull_rpc(group, queue, offset, max_messages, expression))
 
     def long_poll(
@@ -134,9 +135,9 @@ class Broker(RemotingClient):
         suspend_ms: int,
         on_response: Callable[[PullResult | RocketMQError], None],
     ) -> None:
-        """Request a pull of one message, with any tag, and return. While there is no message, the broker holds the
-        request for ``suspend_ms``, or up to 5 s longer. ``on_response`` receives the result or the error once, see
-        ``call_async``; never raises a RocketMQError."""
+        """Request a pull of one message, with any tag, and return; only opening a connection waits. While there is no
+        message, the broker holds the request for ``suspend_ms``, or up to 5 s longer. ``on_response`` receives the
+        result or the error once, see ``call_async``; never raises a RocketMQError."""
         rpc = pull_rpc(group, queue, offset, 1, "*", suspend_ms)
         self.call_async(rpc, on_response, suspend_ms + HOLD_SLACK_MS + self._timeout_ms)
 
@@ -153,7 +154,8 @@ class Broker(RemotingClient):
         return self.submit(Rpc(command, lambda response: decode_topic_stats(response.body)))
 
     def query_topic_settings(self, topic: str) -> TopicSettings:
-        """Request and await the topic's settings here. With ACLs the permission GET on the topic is required."""
+        """Request and await the topic's settings on this broker; BrokerError if it does not have the topic. With ACLs
+        the permission GET on the topic is required."""
         return self.call(topic_config_rpc(topic))
 
     def search_offsets(
@@ -161,7 +163,8 @@ class Broker(RemotingClient):
     ) -> dict[MessageQueue, int]:
         """Return for each queue the offset of the first message stored at its time (Unix ms) or later, else its max
         offset. Request the broker's results, of all queues at once, and verify them by ``message_probes`` in rounds of
-        one pull for each queue: one or two if the broker's result is right, else more. Wait for all."""
+        one pull for each queue: one or two if the broker's result is right, else more. Wait for all. Raises what
+        ``find_first_offsets`` does."""
         return find_first_offsets(self, self.submit_search_hints(timestamps_ms).result(), timestamps_ms, prober)
 
     def submit_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> SearchHints:
@@ -172,8 +175,8 @@ class Broker(RemotingClient):
     def probe_store_times(
         self, offsets: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int | None]:
-        """Pull the message at an offset of each queue, at most ``MAX_CONCURRENT_PROBES`` at once, and return its store
-        time (Unix ms); None if there is no message. See ``message_probes``."""
+        """Pull the message at an offset of each queue, at most ``MAX_CONCURRENT_PROBES`` at once, wait, and return its
+        store time (Unix ms); None if the pull finds no message. The first error is raised. See ``message_probes``."""
         return probe_store_times(self, offsets, prober)
 
     def probe_sizes(
@@ -209,11 +212,13 @@ class Broker(RemotingClient):
         return response.next_begin_offset if response.reason == OFFSET_RESET else None
 
     def restore_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Store an operator's reset to ``offset`` on the broker again, after ``consume_reset`` removed it, and wait."""
+        """Store an operator's reset to ``offset`` on the broker again, after ``consume_reset`` removed it, and wait.
+        Raises BrokerError if the broker rejects it, as some do for a group without members."""
         self.call(reset_offset_rpc(group, queue, offset))
 
     def query_consume_stats(self, group: str) -> dict[MessageQueue, ConsumeProgress]:
-        """Request and await the group's progress in each queue of all its topics on this broker."""
+        """Request and await the group's progress in each queue of all topics for which this broker has an offset of it;
+        while it has members, only of topics that it subscribes to. Empty for an unknown group."""
         command = _command(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group=group))
         return self.call(Rpc(command, lambda response: decode_consume_stats(response.body)))
 
@@ -237,11 +242,13 @@ class Broker(RemotingClient):
         return read_checks.submit_group_check(self, group, topic)
 
     def submit_filter_check(self, group: str, topic: str, message_filter: MessageFilter) -> ResponseFuture[None]:
-        """Request that the broker compiles a SQL92 filter, before any pull: see ``read_checks.submit_filter_check``."""
+        """Request without waiting, before any pull, that the broker compiles a SQL92 filter; the future raises
+        BrokerError if it cannot. Raises TransportError[FILTER_NOT_VERIFIABLE] at once for a broker behind a proxy."""
         return read_checks.submit_filter_check(self, group, topic, message_filter)
 
     def submit_consumer_ids(self, group: str) -> ResponseFuture[list[str]]:
-        """Request without waiting the client IDs of the group's members, one per connection; empty without members."""
+        """Request without waiting the client IDs of the group's members on this broker, one per connection; empty
+        without members."""
         command = _command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest(consumer_group=group))
         return self.submit(Rpc(command, _read_consumer_ids))
 
@@ -272,14 +279,16 @@ class Broker(RemotingClient):
     # ----------------------------------------------------------------------------------------------------- sending
 
     def send(self, message: Message, queue: MessageQueue, producer_group: str, sys_flag: int = 0) -> SendResult:
-        """Send one message to ``queue`` in one attempt, and wait until it is stored. ``sys_flag``: its body's
-        compression, which the caller has done, and whether it is a half message of a transaction."""
+        """Send one message to ``queue``, whatever ``message.topic`` is, in one attempt, and wait until it is stored;
+        ``SendResult.status`` shows whether it is flushed and replicated. ``sys_flag``: its body's compression, which
+        the caller has done, and whether it is a half message. Raises LocalProtocolError[INVALID_MESSAGE]."""
         properties = encode_properties(message_properties(message)).decode()
         header = send_header(queue, producer_group, sys_flag=sys_flag, flag=message.flag, properties=properties)
         return self.call(send_rpc(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue, producer_group: str) -> SendResult:
-        """Send messages of one topic as a batch in one attempt, and wait. The broker stores all in a row, or none."""
+        """Send messages, at least one, to ``queue`` as a batch, as ``send`` does. The broker stores all in a row, or
+        none, and does not create a missing topic."""
         return self.call(send_batch_rpc(encode_batch(messages), queue, producer_group))
 
     def send_dead_letter(self, group: str, message: Message, broker_name: str) -> SendResult:
@@ -321,6 +330,7 @@ class Broker(RemotingClient):
         command = _command(RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
         def decode(response: RemotingCommand) -> None:
+            """Raise DataLossError[MESSAGE_DELETED] if the broker has deleted the message, else do nothing."""
             if meaning_of(RequestCode.CONSUMER_SEND_MSG_BACK, response) is Meaning.DELETED:
                 raise DataLossError("MESSAGE_DELETED", message=str(message))
 
@@ -354,5 +364,6 @@ def _command(code: RequestCode, header: Header | None = None, body: bytes = b"")
 
 
 def _read_consumer_ids(response: RemotingCommand) -> list[str]:
+    """Return the client IDs in the response; none if it reports that the group has no member."""
     is_none = meaning_of(RequestCode.GET_CONSUMER_LIST_BY_GROUP, response) is Meaning.EMPTY
     return [] if is_none else decode_consumer_ids(response.body)

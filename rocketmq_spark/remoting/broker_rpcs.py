@@ -46,13 +46,15 @@ a send names; with this name it creates none."""
 def pull_rpc(
     group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
 ) -> Rpc[PullResult]:
-    """Return the RPC of a pull; see ``Broker.pull`` and ``Broker.long_poll``."""
+    """Return the RPC of a pull, see ``Broker.pull``. While there is no message, the broker holds it for ``suspend_ms``;
+    0: it responds at once."""
     header = pull_header(group, queue, offset, max_messages, expression, suspend_ms)
     return Rpc(RemotingCommand(RequestCode.PULL_MESSAGE, fields=header.to_fields()), read_pull)
 
 
 def search_offset_rpc(queue: MessageQueue, timestamp_ms: int) -> Rpc[int]:
-    """Return the RPC for the broker's hint where a queue's messages of a time begin; see ``Broker.search_offsets``."""
+    """Return the RPC for the broker's hint where a queue's messages of a time (Unix ms) begin: unverified, perhaps -1;
+    see ``Broker.search_offsets``."""
     header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp_ms=timestamp_ms)
     command = RemotingCommand(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields=header.to_fields())
     return Rpc(command, lambda response: OffsetResponse.from_fields(response.fields).offset)
@@ -73,6 +75,7 @@ def query_offset_rpc(group: str, queue: MessageQueue) -> Rpc[StoredOffset]:
     header = QueryConsumerOffsetRequest(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
 
     def decode(response: RemotingCommand) -> StoredOffset:
+        """Return the offset; a missing one is None and conclusive."""
         if meaning_of(RequestCode.QUERY_CONSUMER_OFFSET, response) is Meaning.EMPTY:
             return StoredOffset(None, is_conclusive=True)
         offset = OffsetResponse.from_fields(response.fields).offset
@@ -146,7 +149,7 @@ def send_header(
     properties: str = "",
     is_batch: bool = False,
 ) -> SendMessageRequest:
-    """Return the request header of a send to ``queue``, with encoded ``properties``; it was born now."""
+    """Return the header of a send, born now, with encoded ``properties``. A broker may create a missing topic."""
     return SendMessageRequest(
         producer_group=producer_group,
         topic=queue.topic,
@@ -166,7 +169,7 @@ def send_rpc(
     SEND_BATCH_MESSAGE for a batch, with the matching ``header``."""
 
     def decode(response: RemotingCommand) -> SendResult:
-        """Return the status and the place that the broker reports."""
+        """Return the status, and the queue ID, offset and IDs that the broker reports."""
         stored = SendMessageResponse.from_fields(response.fields)
         where = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
         return SendResult(SendStatus(response.code), where, stored.queue_offset, tuple(stored.message_id.split(",")))
@@ -228,7 +231,8 @@ def running_info_rpc(group: str, client_id: str) -> Rpc[ConsumerRunningInfo]:
 
 
 def clock_rpc() -> Rpc[int | None]:
-    """Return the RPC for a broker's clock (Unix ms), see ``decode_clock``. With ACLs GET on the cluster is required."""
+    """Return the RPC for a broker's clock (Unix ms), up to 1 s too small; None if the broker does not report it. With
+    ACLs GET on the cluster is required."""
     command = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
     return Rpc(command, lambda response: decode_clock(response.body))
 
