@@ -90,11 +90,13 @@ class ClusterClient:
             raise
 
     def connection_number(self, address: BrokerAddress) -> int:
-        """Return ``ConnectionPool.connection_number`` of the server: for a broker behind a proxy, of the proxy."""
+        """Return the number (from 1) of the server's connection that the next request uses, see
+        ``ConnectionPool.connection_number``. All brokers behind a proxy have the proxy's."""
         return self._pool.connection_number(address.server)
 
     def version(self, address: BrokerAddress) -> int:
-        """Return ``ConnectionPool.server_version`` of the broker; 0 (unknown) for a broker behind a proxy."""
+        """Return RocketMQ's version number in the broker's last response, see ``ConnectionPool.server_version``; 0
+        before the first, and for a broker behind a proxy."""
         return self._pool.server_version(address.server) if address.broker_name is None else 0
 
 

@@ -118,6 +118,7 @@ class Connection:
         clock: Clock = monotonic_ms,
         credentials: Credentials | None = None,
     ) -> None:
+        """Start the reader thread, over a connected stream, and send nothing."""
         self.address = address
         self.server_version = 0
         """RocketMQ's version number in the last response; 0 before the first."""
@@ -147,7 +148,8 @@ class Connection:
 
     @property
     def idle_since_ms(self) -> int | None:
-        """Time of the last request by the connection's clock, in ms; None while a request is in flight."""
+        """Time at which the last request was sent, or without one the connection was opened, by its clock, in ms; None
+        while a request is in flight."""
         return None if self._pending else self._last_used_ms
 
     def request(self, request: RemotingCommand, timeout_ms: int) -> RemotingCommand:
@@ -198,6 +200,7 @@ class Connection:
     # ------------------------------------------------------------------------------------- for PendingResponse
 
     def seconds_until(self, deadline_ms: int) -> float:
+        """Return the time until a deadline of the connection's clock; 0 after it."""
         return max(0, deadline_ms - self._clock()) / 1000
 
     def expire(self, pending: PendingResponse) -> None:
@@ -279,8 +282,9 @@ class Connection:
 
     def _dispatch(self, command: RemotingCommand) -> None:
         """Respond to a server's request. For a response, record the server's version and complete the request in flight
-        with the same opaque; drop the response if none is in flight, as after its deadline. Each side numbers its own
-        requests, so the kind is checked before the opaque."""
+        with the same opaque, which runs its callback; drop the response if none is in flight, as after its deadline.
+        Each side numbers its own requests, so the kind is checked before the opaque. Raises what ``_respond`` and
+        callbacks raise."""
         if not command.is_response:
             self._respond(command)
             return
@@ -319,5 +323,6 @@ class Connection:
 
 
 def _copy_error(error: RocketMQError) -> RocketMQError:
-    """Return a new error for each waiting thread: a traceback belongs to one thread."""
+    """Return an error of the same class, condition and context, without traceback and cause: a traceback belongs to one
+    waiting thread."""
     return type(error)(error.condition, **error.context)

@@ -44,7 +44,8 @@ class ResponseFuture(Generic[T]):
 
     def result(self) -> T:
         """Wait, at most until the request's deadline, and return the decoded response. After GO_AWAY (the server shuts
-        down) retire the connection, send the request once more over a new one, and wait with the full timeout again.
+        down) retire the connection, send the request once more over a new one, and wait with the full timeout again;
+        a second GO_AWAY is a BrokerError. Call it once: a second call decodes, or sends after GO_AWAY, again.
 
         Raises TransportError, BrokerError (see ``wire.remoting.refusal``), RemoteProtocolError, and what the RPC's
         ``decode`` raises. Threads: any but the reader.
@@ -99,6 +100,7 @@ class RemotingClient:
         """
 
         def on_done(pending: PendingResponse) -> None:
+            """Pass the decoded response or the error to ``on_response``."""
             on_response(self._outcome(connection, pending, rpc.decode))
 
         try:
@@ -110,7 +112,7 @@ class RemotingClient:
             on_response(error)
 
     def _with_broker_name(self, rpc: Rpc[T]) -> Rpc[T]:
-        """Return ``rpc``, for a broker behind a proxy with the broker's name in a field of its command."""
+        """Return ``rpc``; for a broker behind a proxy a copy with the broker's name in a field of its command."""
         if self.address.broker_name is None:
             return rpc
         return replace(rpc, command=with_broker_name(rpc.command, self.address.broker_name))
@@ -133,7 +135,7 @@ class RemotingClient:
 
     def call_on_new_connection(self, retired: Connection, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         """Retire a connection after GO_AWAY, send the same request over another one, opened if there is none, wait, and
-        return the response, whatever its code.
+        return the response, whatever its code. Raises what ``RemotingClient.submit`` and ``PendingResponse.result`` do.
 
         Source: ``remoting/netty/NettyRemotingClient.java#invokeImpl``.
         """

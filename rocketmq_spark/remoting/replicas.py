@@ -39,8 +39,8 @@ ANY_SLAVE: Final = -1
 def pull_address(broker: BrokerData, read_from: str, suggested_id: int | None = MASTER_ID) -> BrokerAddress | None:
     """Return the address to pull from; None if there is none. ``read_from`` "master", or ``suggested_id`` None (for
     offsets that a slave lacks): the master. "slave", or ``suggested_id`` ANY_SLAVE (after the master has failed): the
-    slave with the lowest ID, else the master. "auto": the slave with ``suggested_id``, the broker ID that the last
-    response suggested, else the master, else the slave with the lowest ID."""
+    slave with the lowest ID, else the master. "auto": with a master the slave with ``suggested_id``, the broker ID that
+    the last response suggested, else the master; without a master the slave with the lowest ID."""
     if read_from == FROM_MASTER or suggested_id is None:
         return broker.master_address
     slave, master = next(iter(broker.slave_addresses.values()), None), broker.master_address

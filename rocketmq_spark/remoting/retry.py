@@ -114,12 +114,13 @@ _ALL_PERMANENT: Final = OperationRetryability(_PERMANENT, _PERMANENT, _PERMANENT
 
 
 def retryability_of_request(error: RocketMQError) -> Retryability:
-    """Return the retryability of a request to a name server or broker that failed with ``error``."""
+    """Return the retryability of a request to a name server or broker that failed with ``error``; PERMANENT for an
+    error that is not in ``RETRYABILITY``."""
     return _retryability(error).request
 
 
 def retryability_of_pull(error: RocketMQError) -> Retryability:
-    """Return the retryability of a pull of the same offsets."""
+    """Return the retryability of a pull of the same offsets; PERMANENT for an error not in ``RETRYABILITY``."""
     return _retryability(error).pull
 
 
@@ -133,22 +134,23 @@ def is_broker_outage(error: RocketMQError) -> bool:
 
 
 def retryability_of_send(error: RocketMQError) -> Retryability:
-    """Return the retryability of sending a message to another queue."""
+    """Return the retryability of sending a message to another queue; PERMANENT for an error not in ``RETRYABILITY``."""
     return _retryability(error).send
 
 
 def retryability_of_write(error: RocketMQError) -> Retryability:
-    """Return the retryability of sending the same rows once more."""
+    """Return the retryability of sending the same rows once more; PERMANENT for an error not in ``RETRYABILITY``."""
     return _retryability(error).write
 
 
 def requires_route_refresh(error: RocketMQError) -> bool:
-    """Return whether the route must be refreshed from the name servers before a retry."""
+    """Return whether the route must be refreshed from the name servers before a retry: True, also for errors that are
+    not in ``RETRYABILITY``, unless the entry has ``refresh`` False (FLOW_CONTROL)."""
     return _retryability(error).refresh
 
 
 def is_too_large(error: RocketMQError) -> bool:
-    """Return whether a broker refused a message or batch for its size; for batches some return SYSTEM_ERROR."""
+    """Return whether a broker refused a message or batch for its size, by the remark, whatever the code."""
     return "body size exceeded" in _remark(error) or "body length limit" in _remark(error)
 
 
@@ -160,6 +162,7 @@ def _cannot_be_stored_again(error: RocketMQError) -> bool:
 
 
 def _remark(error: RocketMQError) -> str:
+    """Return the broker's remark; "" for an error other than BROKER_ERROR."""
     return str(error.context.get("remark", "")) if is_broker_error(error) else ""
 
 
@@ -180,10 +183,12 @@ def is_broker_error(error: RocketMQError) -> TypeGuard[BrokerError]:
 
 
 def _condition_in(*conditions: str) -> Callable[[RocketMQError], bool]:
+    """Return a function that returns whether an error has one of ``conditions``."""
     return lambda error: error.condition in conditions
 
 
 def _code_in(*codes: int) -> Callable[[RocketMQError], bool]:
+    """Return a function that returns whether an error is a BROKER_ERROR with one of the response ``codes``."""
     return lambda error: is_broker_error(error) and error.code in codes
 
 
@@ -281,7 +286,7 @@ class Pauses(NamedTuple):
     longest_ms: int
 
     def after(self, pause_ms: int | None) -> int:
-        """Return the pause (ms) that follows ``pause_ms``; None: the first."""
+        """Return the pause (ms) that follows ``pause_ms``: twice as long, at most the longest; None: the first."""
         return self.shortest_ms if pause_ms is None else min(2 * pause_ms, self.longest_ms)
 
 

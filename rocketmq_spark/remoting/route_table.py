@@ -29,7 +29,8 @@ class RouteSource(Protocol):
     @property
     def addresses(self) -> str: ...
 
-    def query_topic_routes(self, topics: Iterable[str]) -> Mapping[str, TopicRoute | RocketMQError]: ...
+    def query_topic_routes(self, topics: Iterable[str]) -> Mapping[str, TopicRoute | RocketMQError]:
+        """Return by topic the route, or the error, not raised."""
 
 
 class RouteHistory:
@@ -52,10 +53,11 @@ class RouteHistory:
                 self._addresses[broker.broker_name] = broker.master_address
 
     def __contains__(self, topic: str) -> bool:
+        """Return whether a route of ``topic`` was ever added."""
         return topic in self._brokers
 
     def brokers(self, topic: str) -> frozenset[str]:
-        """Return the names of the brokers that the topic is or was on."""
+        """Return the names of the brokers that the topic is or was on; empty without a recorded route."""
         return self._brokers.get(topic, frozenset())
 
     def last_address(self, broker_name: str) -> str:
@@ -67,8 +69,8 @@ _histories: Final[dict[tuple[str, ...], RouteHistory]] = {}
 
 
 def history_of(name_servers: tuple[str, ...]) -> RouteHistory:
-    """Return this process's route history of a cluster. It is kept because the next task, attempt or query may start
-    while the brokers of its topics are unavailable. Threads: any."""
+    """Return this process's route history of a cluster; the first call creates it. It is kept because the next task,
+    attempt or query may start while the brokers of its topics are unavailable. Threads: any."""
     return _histories.setdefault(name_servers, RouteHistory())
 
 
@@ -146,7 +148,7 @@ class RouteTable:
         return self.find_replica(queue, FROM_MASTER, None)
 
     def invalidate_on_error(self, topic: str, error: RocketMQError) -> None:
-        """Invalidate the topic's route if ``error`` is one that an outdated address may cause; else do nothing."""
+        """Invalidate the topic's route if ``requires_route_refresh(error)``, as for most errors; else do nothing."""
         if requires_route_refresh(error):
             self.invalidate(topic)
 
@@ -161,7 +163,8 @@ class RouteTable:
             self._state = object()
 
     def recorded_brokers(self, topic: str) -> frozenset[str]:
-        """Return the names of the brokers that the topic is on, or was on according to the history."""
+        """Return the names of the brokers that the topic is on, or was on according to the history; empty without a
+        recorded route."""
         return self._history.brokers(topic)
 
     # ------------------------------------------------------------------------------------------ refreshing
@@ -208,6 +211,7 @@ class RouteTable:
     # ------------------------------------------------------------------------------------------ all topics
 
     def __contains__(self, topic: str) -> bool:
+        """Return whether a route of ``topic`` is cached, also an invalidated one."""
         return topic in self._cached
 
     @property
@@ -256,8 +260,8 @@ class RouteTable:
 
     def pull_addresses(self, read_from: str) -> dict[str, BrokerAddress]:
         """Return by broker name, ascending, the address to pull from (``replicas.pull_address``) if the broker has
-        suggested no other. Brokers without one are missing. ``read_from``: the option ``readFrom``. Considers all
-        cached routes."""
+        suggested no other. Brokers without one are missing. ``read_from``: the option ``readFrom``. Of a broker in
+        several cached routes, the last route counts, but for "master" the first that names the master."""
         if read_from == FROM_MASTER:
             return self.masters()
         brokers = (broker for route in self.routes.values() for broker in route.brokers)
@@ -283,7 +287,7 @@ class RouteTable:
         return {address for broker in brokers for address in broker.all_addresses.values()}
 
     def last_address(self, broker_name: str) -> str:
-        """Return ``RouteHistory.last_address`` of the broker."""
+        """Return the address of the broker's master in the last route that named one, else ``UNKNOWN_ADDRESS``."""
         return self._history.last_address(broker_name)
 
     def brokers_without_master(self) -> list[str]:
