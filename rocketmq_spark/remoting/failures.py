@@ -133,18 +133,20 @@ class FailureTracker:
         return bool(self._failures)
 
     def error_of(self, subject: str) -> RocketMQError | None:
-        """Return the last error of a failing subject; None for another subject."""
+        """Return the last error of a failing subject; None for a subject that is not failing."""
         failure = self._failures.get(subject)
         return None if failure is None else failure.error
 
     def since_ms(self, subject: str) -> int:
-        """Return when the outage of a failing subject began. KeyError for another subject."""
+        """Return when the outage of a failing subject began, or ``extend_deadline`` restarted it, in ms by the caller's
+        clock. KeyError for a subject that is not failing."""
         return self._failures[subject].since_ms
 
     def postpone(self, now_ms: int) -> None:
-        """Move the wake-up time (``next_try_ms``) of each subject that is due at ``now_ms`` by its pause, which then
-        doubles. Call it after an attempt at all due subjects: a subject that was not tried, because earlier failures
-        blocked it, would otherwise stay due. ``may_try`` is unaffected and still allows this subject."""
+        """Move the wake-up time (``next_try_ms``) of each subject that is due at ``now_ms`` to one pause after
+        ``now_ms``; the pause then doubles, up to 5 s. Call it after an attempt at all due subjects: a subject that was
+        not tried, because earlier failures blocked it, would otherwise stay due. ``may_try`` is unaffected and still
+        allows this subject."""
         for subject, failure in self._failures.items():
             if now_ms >= failure.due_ms:
                 pause_ms = REQUEST_PAUSES.after(failure.pause_ms)
@@ -152,7 +154,8 @@ class FailureTracker:
 
     @property
     def next_try_ms(self) -> int | None:
-        """Earliest time of the next retry of any subject; None while nothing fails."""
+        """Earliest wake-up time of any failing subject, perhaps past: its next retry, or as ``postpone`` moved it; None
+        while nothing fails."""
         return min((failure.due_ms for failure in self._failures.values()), default=None)
 
     @property
@@ -237,11 +240,14 @@ def send_back_policy(cluster_timeout_ms: int, missing_topic_timeout_ms: int) -> 
 class OutageHistory(Protocol):
     """Stored start of an outage of one subject, as earlier waiters recorded it; ``OutageNotes`` implements it."""
 
-    def since_ms(self, now_ms: int) -> int | None: ...
+    def since_ms(self, now_ms: int) -> int | None:
+        """Return the recorded start (ms by the clock of ``now_ms``); None without one, or if it is after ``now_ms``."""
 
-    def record(self, since_ms: int) -> None: ...
+    def record(self, since_ms: int) -> None:
+        """Record the start, in place of an earlier one."""
 
-    def clear(self) -> None: ...
+    def clear(self) -> None:
+        """Remove the record, if there is one."""
 
 
 class Failures:
@@ -357,5 +363,6 @@ class Failures:
         return self._tracker.record_success(NAME_SERVERS)
 
     def _log(self) -> None:
+        """Log the lines that ``FailureTracker.take_lines`` returns now."""
         for line in self._tracker.take_lines(self._clock()):
             log.log(line.level, "%s", line)

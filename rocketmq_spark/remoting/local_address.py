@@ -26,5 +26,5 @@ def local_ip(towards: str) -> str:
 
 
 def new_client_id(towards: str) -> str:
-    """Return a client ID that no other client has: address, process ID and a random part."""
+    """Return a new client ID, unique by its random part: ``IP@process ID@random``, with ``local_ip(towards)``."""
     return f"{local_ip(towards)}@{os.getpid()}@{uuid4().hex}"

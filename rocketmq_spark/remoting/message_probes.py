@@ -108,8 +108,10 @@ def _submit_probe(
 
 
 def _store_time_ms(found: PullResult) -> int | None:
+    """Return the first message's store time (Unix ms); None if the pull found none."""
     return decode_first(found.body).store_timestamp_ms if found.status is PullStatus.FOUND else None
 
 
 def _size_bytes(found: PullResult) -> int | None:
+    """Return the stored size of the one message that the pull found; None if it found none."""
     return len(found.body) if found.status is PullStatus.FOUND else None

@@ -86,7 +86,8 @@ class NameServers:
         return replace(info, brokers=brokers)
 
     def query_user_topics(self) -> frozenset[str]:
-        """Return the topics of ``query_topic_list``. Raises what ``query_topic_list`` raises."""
+        """Request the topics of all name servers, wait, and return their union without the system's topics, even if
+        some name servers are unavailable. Raises what ``query_topic_list`` raises."""
         return self.query_topic_list().topics
 
     def query_topic_list(self) -> TopicList:
@@ -140,18 +141,20 @@ class NameServers:
         raise max(failures, key=_precedence)
 
     def _by_preference(self) -> list[int]:
+        """Return the indexes of all name servers: the preferred one, then the next ones, cyclically."""
         first, count = self._preferred, len(self._clients)
         return [(first + step) % count for step in range(count)]
 
 
 def reachable_broker(broker: BrokerData, address_map: AddressMap) -> BrokerData:
-    """Return ``broker`` with reachable addresses, of its master and its slaves."""
+    """Return a copy of ``broker`` with the reachable address of each server, slaves included, that ``address_map``
+    contains; other addresses stay."""
     reachable = dict(address_map)
     return replace(broker, addresses={number: reachable.get(at, at) for number, at in broker.addresses.items()})
 
 
 def reachable_route(route: TopicRoute, address_map: AddressMap) -> TopicRoute:
-    """Return ``route`` with reachable addresses of all its brokers."""
+    """Return ``route`` with ``reachable_broker`` of all its brokers; ``route`` itself without an ``address_map``."""
     if not address_map:
         return route
     return replace(route, brokers=tuple(reachable_broker(broker, address_map) for broker in route.brokers))
@@ -196,6 +199,7 @@ def _cluster_info_rpc(address: str) -> Rpc[ClusterInfo]:
     OptionError[NOT_A_NAME_SERVER] for the response of another kind of server."""
 
     def decode(response: RemotingCommand) -> ClusterInfo:
+        """Return the brokers, or raise the errors of ``_cluster_info_rpc``."""
         _check_kind(RequestCode.GET_BROKER_CLUSTER_INFO, response, address)
         return decode_cluster_info(response.body)
 
@@ -207,6 +211,7 @@ def _topics_rpc(address: str) -> Rpc[list[str]]:
     raises OptionError[NOT_A_NAME_SERVER] for the response of another kind of server."""
 
     def decode(response: RemotingCommand) -> list[str]:
+        """Return the names, or raise the errors of ``_topics_rpc``."""
         _check_kind(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, response, address)
         return decode_topic_names(response.body)
 
@@ -239,6 +244,7 @@ def _precedence(response: TopicRoute | RocketMQError) -> int:
 
 
 def _is_unresolved(response: TopicRoute | RocketMQError) -> bool:
+    """Return whether ``response`` is an error for which the next name server must be queried."""
     return isinstance(response, RocketMQError) and _must_try_next(response)
 
 

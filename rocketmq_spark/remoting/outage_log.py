@@ -27,6 +27,7 @@ class Throttle:
     """Limit on repeated log lines, with growing pauses. Not thread-safe; times are arguments."""
 
     def __init__(self) -> None:
+        """Begin without a pause: the first line may be logged at once."""
         self._next_ms = 0
         self._pause_ms = FIRST_PAUSE_MS
 
@@ -35,16 +36,16 @@ class Throttle:
         self._next_ms, self._pause_ms = now_ms + FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS
 
     def try_acquire(self, now_ms: int) -> bool:
-        """Return whether the pause is over, so that a line may be logged. If so, start the next pause, twice as long,
-        up to LONGEST_PAUSE_MS (10 min)."""
+        """Return whether the pause is over, so that a line may be logged. If so, start the next pause: FIRST_PAUSE_MS
+        (15 s), then each twice as long as the one before, up to LONGEST_PAUSE_MS (10 min)."""
         if now_ms < self._next_ms:
             return False
         self._next_ms, self._pause_ms = now_ms + self._pause_ms, min(2 * self._pause_ms, LONGEST_PAUSE_MS)
         return True
 
     def try_acquire_event(self, now_ms: int) -> bool:
-        """Acquire for an event as ``try_acquire`` does. If no event has occurred since the current pause for as long as
-        the next pause would last, first reset the next pause to FIRST_PAUSE_MS."""
+        """Acquire for an event as ``try_acquire`` does. If the pause has been over for at least as long as the next one
+        would last, the next one is FIRST_PAUSE_MS again."""
         if now_ms >= self._next_ms + self._pause_ms:
             self._pause_ms = FIRST_PAUSE_MS
         return self.try_acquire(now_ms)
@@ -221,8 +222,8 @@ def _describe_time_left(outage: Outage, now_ms: int) -> str:
 
 
 def _join_names(texts: Iterable[str]) -> str:
-    """Join the first MAX_NAMED (3) texts with semicolons, and append the number of further ones. At least one is
-    required."""
+    """Join the first MAX_NAMED (3) texts with semicolons, without the final period of all but the last, and append the
+    number of further ones. At least one is required."""
     listed = list(texts)
     more = f"; and {len(listed) - MAX_NAMED} more" if len(listed) > MAX_NAMED else ""
     *first_ones, last = listed[:MAX_NAMED]
@@ -235,5 +236,5 @@ def _round_up_seconds(duration_ms: int) -> str:
 
 
 def _format_seconds(duration_ms: int) -> str:
-    """Format a duration for people: ``0.3 s``, ``57 s``."""
+    """Format a duration: below 10 s with one decimal (``0.3 s``), else in whole seconds, rounded down (``57 s``)."""
     return f"{duration_ms / 1000:.1f} s" if duration_ms < 10_000 else f"{duration_ms // 1000} s"

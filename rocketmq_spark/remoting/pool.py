@@ -106,7 +106,8 @@ class ConnectionPool:
         return slot.connection_number + (connection is None or not connection.is_open)
 
     def server_version(self, address: str) -> int:
-        """Return RocketMQ's version number at ``address``; 0 before the first response over the current connection."""
+        """Return RocketMQ's version number in the last response over the current connection to ``address``, even after
+        its loss; 0 before the first, and without a connection."""
         slot = self._slots.get(address)
         connection = None if slot is None else slot.connection
         return 0 if connection is None else connection.server_version
@@ -123,7 +124,8 @@ class ConnectionPool:
                 self._retired = {one for one in self._retired if one.is_open} | {connection}
 
     def close(self) -> None:
-        """Close all connections. ``get`` afterwards still connects, then raises CONNECT_FAILED."""
+        """Close all connections, one after another, each within 2 s. ``get`` afterwards still connects, then raises
+        TransportError[CONNECT_FAILED]."""
         self._is_closed = True
         for connection in self._open_connections():
             connection.close()

@@ -45,7 +45,8 @@ class PopBroker(RemotingClient):
     """Client of the broker master at one address, for pops. ``pop`` and ``submit_`` methods send, and do not wait."""
 
     def pop(self, request: PopMessageRequest, on_response: Callable[[PopOutcome], None]) -> None:
-        """Send a pop without waiting; the broker holds it for ``poll_ms`` while there are no messages. Never raises:
+        """Send a pop, and return; only opening a connection waits. The broker holds the pop for ``poll_ms`` while there
+        are no messages. Never raises a RocketMQError:
         ``on_response`` receives the messages, None without any, or the error, once; see
         ``RemotingClient.call_async``."""
         rpc = Rpc(RemotingCommand(RequestCode.POP_MESSAGE, fields=request.to_fields()), self._decode_pop)
@@ -82,13 +83,13 @@ class PopBroker(RemotingClient):
         return self.submit(Rpc(command, _decode_change))
 
     def query_topic_settings(self, topic: str) -> TopicSettings:
-        """Request and await the topic's settings on this broker. With ACLs the permission GET on the topic is
-        required."""
+        """Request and await the topic's settings on this broker; BrokerError if it does not have the topic. With ACLs
+        the permission GET on the topic is required."""
         return self.call(topic_config_rpc(topic))
 
     def query_group_retry_settings(self, group: str) -> GroupRetrySettings:
-        """Request and await the group's retry settings on this broker. With ACLs the permission GET on the group is
-        required."""
+        """Request and await the group's retry settings on this broker, which creates the group if it creates groups on
+        demand; else BrokerError for an unknown group. With ACLs the permission GET on the group is required."""
         command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})
         return self.call(Rpc(command, lambda response: decode_group_retry_settings(response.body)))
 

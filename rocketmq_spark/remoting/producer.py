@@ -52,8 +52,9 @@ class Producer:
 
     def send(self, message: Message, queue: MessageQueue | None = None, sys_flag: int = 0) -> SendResult:
         """Send ``message`` to ``queue``, or for None to the next writable queue, and wait until it is stored; after a
-        transient error try again at once, up to SEND_ATTEMPTS (3) attempts. Add a UNIQ_KEY if it has none.
-        ``sys_flag``: compression of its body, which the caller has done.
+        transient error try again at once, up to SEND_ATTEMPTS (3) attempts. Send a copy with a UNIQ_KEY if it has
+        none. A ``status`` other than SEND_OK is returned, not retried. ``sys_flag``: compression of its body, which the
+        caller has done.
 
         Raises TransportError, BrokerError, RouteError of the last attempt, LocalProtocolError[INVALID_MESSAGE] at once.
         """
@@ -64,7 +65,7 @@ class Producer:
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue | None = None) -> SendResult:
         """Send ``messages`` of one topic, at least one, to one queue as ``send`` does: the broker stores all
-        consecutively or none. Raises what ``send`` does."""
+        consecutively or none. Raises what ``send`` does; IndexError for no message."""
         with_id = [self._with_id(message) for message in messages]
         return self._send_with_retries(
             messages[0].topic, queue, lambda target_queue, broker: broker.send_batch(with_id, target_queue, self._group)
