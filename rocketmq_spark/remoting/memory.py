@@ -80,6 +80,7 @@ class MemoryStream:
         self._outgoing = outgoing
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+        """Receive as ``Stream.recv`` does; ``b""`` also once this end was shut down. Raise nothing."""
         return self._incoming.read(max_bytes, timeout_ms)
 
     def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
@@ -99,10 +100,12 @@ class MemoryStream:
             unsent = unsent[written_bytes:]
 
     def shutdown(self) -> None:
+        """End both directions, at both ends. Bytes sent before can still be received."""
         self._incoming.end()
         self._outgoing.end()
 
     def close(self) -> None:
+        """Do the same as ``shutdown``."""
         self.shutdown()
 
 

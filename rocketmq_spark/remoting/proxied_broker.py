@@ -41,7 +41,7 @@ class ProxiedBroker(Broker):
     def submit_topic_stats(self, topic: str) -> Future[dict[MessageQueue, QueueBounds]]:
         """Request the min and max offsets of the topic's readable queues on this broker, which ``queues_of`` lists, and
         do not wait. Proxies do not forward requests for topic statistics: the future derives these from the offsets and
-        from probes of the last messages, which ``result`` sends."""
+        from probes of the last messages, which ``result`` sends. Without a listed queue its result is empty."""
         queues = [queue for queue in self._queues_of(topic) if queue.broker_name == self.address.broker_name]
         return ProxiedStatsFuture(self, submit_queue_bounds(self, queues), self._prober)
 
@@ -52,6 +52,7 @@ class QueueBoundsFuture(NamedTuple):
     futures: Mapping[MessageQueue, tuple[ResponseFuture[int], ResponseFuture[int]]]
 
     def result(self) -> dict[MessageQueue, tuple[int, int]]:
+        """Wait for all, and return the offsets ``(first, end)`` by queue. The first error is raised."""
         return {queue: (first.result(), end.result()) for queue, (first, end) in self.futures.items()}
 
 

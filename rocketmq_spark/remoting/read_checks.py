@@ -28,8 +28,8 @@ class GroupCheck(NamedTuple):
     empty_pull: ResponseFuture[PullResult]
 
     def result(self) -> None:
-        """Wait for both pulls; return if the broker lets the group read the topic. Raises TransportError, and every
-        BrokerError of ``pull``, such as BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED], but
+        """Wait for both pulls; return if the broker lets the group read the topic. Raises TransportError of either, and
+        every BrokerError of ``pull``, such as BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED], but
         BROKER_ERROR (queue missing or not readable). Of ``empty_pull`` only BrokerError[PULL_REJECTED] is raised: the
         broker rejects all pulls."""
         try:

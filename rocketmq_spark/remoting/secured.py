@@ -37,6 +37,7 @@ def connect_with(tls: Tls | None) -> Connect:
 
 
 def _connect_plain(address: str, timeout_ms: int) -> Stream:
+    """Connect without TLS. Raises TransportError[CONNECT_FAILED]."""
     return PlainStream(connect_tcp(address, timeout_ms), address)
 
 
@@ -113,6 +114,7 @@ class PlainStream:
             raise TransportError("TLS_REQUIRED", address=self.address) from cause
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
+        """Send as ``Stream.sendall`` does. An end before any response may then mean that the server requires TLS."""
         self._has_sent = True
         self._raw.sendall(data, timeout_ms)
 

@@ -69,5 +69,5 @@ def write_timeout_error(address: str, timeout_ms: int) -> TransportError:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the text of another library's error, in one line that is never empty."""
+    """Return the text of another library's error: its ``strerror``, else its text, else its class name; never empty."""
     return str(getattr(error, "strerror", None) or error) or type(error).__name__

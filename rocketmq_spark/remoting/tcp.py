@@ -56,6 +56,7 @@ class TcpStream:
     """
 
     def __init__(self, connected: socket.socket, address: str) -> None:
+        """Make ``connected`` non-blocking, and set TCP_NODELAY and the options of ``_LIVENESS``."""
         self.address = address
         self._socket = connected
         self._ending = threading.Lock()
@@ -66,9 +67,11 @@ class TcpStream:
         self._writable = _selector_for(connected, selectors.EVENT_WRITE)
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+        """Receive as ``Stream.recv`` does."""
         return self._received(self._socket.recv, max_bytes, timeout_ms)
 
     def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
+        """Receive as ``Stream.recv_into`` does."""
         return self._received(self._socket.recv_into, buffer, timeout_ms)
 
     def _received(self, receive: Callable[[A], R], argument: A, timeout_ms: int) -> R | None:
@@ -112,6 +115,7 @@ class TcpStream:
                 return  # the peer, or close(), was faster
 
     def close(self) -> None:
+        """Close the socket; a later ``shutdown`` does nothing."""
         with self._ending:
             self._socket.close()
 

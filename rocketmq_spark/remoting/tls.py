@@ -107,6 +107,7 @@ class TlsStream:
             return data
 
     def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
+        """Receive as ``Stream.recv_into`` does, with the limit and errors of ``recv``."""
         return copy_into(buffer, self.recv(len(buffer), timeout_ms))
 
     def _decrypt(self, max_bytes: int) -> bytes | None:
@@ -153,6 +154,7 @@ class TlsStream:
                 self._raw.sendall(data, timeout_ms)
 
     def shutdown(self) -> None:
+        """Shut down the stream below; send no TLS alert."""
         self._raw.shutdown()
 
     def close(self) -> None:

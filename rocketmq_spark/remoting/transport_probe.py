@@ -63,6 +63,7 @@ def _first_response(address: str, request: bytes) -> bytes | None:
 
 
 def _is_timeout(error: RocketMQError) -> bool:
+    """Return whether ``error`` was caused by a timeout of connecting or of the TLS handshake."""
     return isinstance(error.__cause__, TimeoutError)
 
 
@@ -79,12 +80,12 @@ def _accepts_tls(address: str) -> bool | None:
 
 
 def accepts_http2(address: str) -> bool | None:
-    """Return whether the server accepts plaintext HTTP/2, as gRPC uses it; None if it did not respond in time. Never
-    raises. Opens one connection."""
+    """Return whether the server accepts plaintext HTTP/2, as gRPC uses it, False if it refuses or closes the
+    connection; None if it did not respond in time. Never raises. Opens one connection."""
     first = _first_response(address, _PREFACE)
     return None if first is None else is_http2(first)
 
 
 def is_http2(first: Buffer) -> bool:
-    """Return whether ``first``, the first bytes from a server, are HTTP/2."""
+    """Return whether ``first``, the first bytes from a server, are HTTP/2; False for fewer than 9 bytes."""
     return bytes(first[_SETTINGS_AT : _SETTINGS_AT + len(_SETTINGS)]) == _SETTINGS
