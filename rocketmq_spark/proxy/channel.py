@@ -110,11 +110,13 @@ def _context_trusting(certificate: str) -> ssl.SSLContext:
 
 
 def _fetch_certificate(address: str, context: ssl.SSLContext, timeout_ms: int) -> str:
+    """Connect with TLS, and return the server's certificate in PEM. Raises what ``_connect_tls`` does."""
     with _connect_tls(address, context, timeout_ms) as session:
         return ssl.DER_cert_to_PEM_cert(session.getpeercert(binary_form=True) or b"")
 
 
 def _fetch_name(address: str, context: ssl.SSLContext, timeout_ms: int) -> str:
+    """Connect with TLS, and return ``name_in`` of the server's certificate. Raises what ``_connect_tls`` does."""
     with _connect_tls(address, context, timeout_ms) as session:
         return name_in(session.getpeercert() or {})
 

@@ -51,22 +51,23 @@ class Connection:
         self._channel = open_channel(address, tls, timeout_ms)
 
     def call(self, method: str, request: Message, response_type: type[A], timeout_ms: int | None = None) -> A:
-        """Call a method with one response, wait and return it. ``timeout_ms``: None: the connection's."""
+        """Call a method with one response, wait and return it, whatever its status. ``timeout_ms``: None or 0: the
+        connection's."""
         return self.submit(method, request, response_type, timeout_ms).result()
 
     def submit(
         self, method: str, request: Message, response_type: type[A], timeout_ms: int | None = None
     ) -> PendingCall[A]:
         """Call a method as ``call`` does, without waiting. ``PendingCall.result`` waits, returns the response and
-        raises the errors of the class. Raises TransportError[CONNECTION_LOST] after ``close``. ``timeout_ms``: None:
-        the connection's."""
+        raises the errors of the class. Raises TransportError[CONNECTION_LOST] after ``close``. ``timeout_ms``: None or
+        0: the connection's."""
         limit_ms = timeout_ms or self._timeout_ms
         call: Any = self._channel.unary_unary(SERVICE + method, request_serializer=_to_bytes)
         with self._raising_connection_lost():
             future = call.future(request, timeout=limit_ms / 1000, metadata=self._metadata())
 
         def result() -> A:
-            """Wait, check the size of the response, decode and return it."""
+            """Wait, check the size of the response, decode and return it. Raises what ``Connection`` describes."""
             try:
                 data = future.result()
             except grpc.RpcError as error:
@@ -100,7 +101,8 @@ class Connection:
             return call(requests, metadata=self._metadata())
 
     def close(self) -> None:
-        """Close the channel and end all calls."""
+        """Close the channel. Calls in flight end with TransportError[CONNECTION_LOST], those of ``open_stream`` with an
+        RpcError."""
         self._channel.close()
 
     @contextmanager
@@ -113,6 +115,7 @@ class Connection:
             raise TransportError("CONNECTION_LOST", address=self.address, reason=str(error)) from error
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
+        """Return the metadata of a call that starts now, with credentials signed."""
         return self._identity.metadata(time.time())
 
 

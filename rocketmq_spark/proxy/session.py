@@ -337,7 +337,7 @@ def check_message(data: bytes, address: str) -> None:
 
 
 def _check(connection: Connection, request: str, response: _StatusResponse, topic: str = "") -> None:
-    """Do nothing for status OK. Raises what ``refusal_error`` returns for any other status."""
+    """Do nothing for status OK. Raises what ``refusal_error`` returns for another status (``topic``: for its text)."""
     if response.status.code != pb.Code.OK:
         raise refusal_error(connection.address, request, response.status, topic=topic)
 

@@ -28,6 +28,8 @@ class Telemetry:
     """
 
     def __init__(self, connection: Connection, settings: TelemetryCommand, timeout_ms: int) -> None:
+        """Open the stream, which sends ``settings``, and start the thread; wait for nothing. Raises what
+        ``Connection.open_stream`` does."""
         self._connection = connection
         self._timeout_ms = timeout_ms
         self._ending = threading.Event()
@@ -52,6 +54,7 @@ class Telemetry:
 
     @property
     def is_over(self) -> bool:
+        """Whether the stream has ended: closed, failed, or ended by the proxy."""
         return not self._thread.is_alive()
 
     def close(self) -> None:
@@ -61,6 +64,7 @@ class Telemetry:
         self._thread.join(CLOSE_TIMEOUT_S)
 
     def _requests(self, settings: TelemetryCommand) -> Iterator[TelemetryCommand]:
+        """Yield ``settings``, then wait until the stream ends: an iterator that ends would half-close it."""
         yield settings
         self._ending.wait()
 
