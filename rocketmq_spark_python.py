@@ -1,11 +1,11 @@
-"""``rocketmq-spark-python``: what to name in ``PYSPARK_PYTHON`` so that Spark's Python processes start faster.
+"""``rocketmq-spark-python``: a command for ``PYSPARK_PYTHON`` with which Spark's Python processes start faster.
 
-Spark puts archives in front of all that its Python processes import: PySpark without bytecode, which each of them
-compiles anew, and a jar of thousands of files that hold no Python. This is the Python that the package is installed in,
-which finds the same PySpark in the files that the archive was made of, whose bytecode stays. Where it would find
-another, or none, as on YARN, the archives stay.
+Spark puts archives first on ``PYTHONPATH``: PySpark without bytecode, which each process compiles again, and a jar of
+thousands of files without Python modules. The command runs the Python in which the package is installed. It removes the
+archives if this Python finds the same PySpark in unpacked files, whose bytecode is stored. If it finds another PySpark
+or none, as on YARN, the archives stay.
 
-A module of its own, which imports little: importing the package takes longer than Python itself.
+This module imports little: importing the package takes longer than starting Python.
 """
 
 import os
@@ -17,7 +17,7 @@ COMMAND = "rocketmq-spark-python"
 PYSPARK = os.path.join("python", "lib", "pyspark.zip")
 PY4J = os.path.join("python", "lib", "py4j-")
 JAR = os.path.join("jars", "spark-core")
-"""What is below ``SPARK_HOME``; the last two are how names begin."""
+"""Paths below ``SPARK_HOME``; PY4J and JAR are the beginnings of file names."""
 
 PLANNING = frozenset(
     {
@@ -28,14 +28,15 @@ PLANNING = frozenset(
         "pyspark.sql.worker.plan_data_source_read",
     }
 )
-"""What Spark runs to plan what a source reads."""
+"""Modules that Spark runs in a Python process to plan the reads of a source."""
 
 
 def main() -> None:
-    """Become Python, with the arguments of the command.
+    """Replace this process by Python with the command's arguments; never return. With SPARK_HOME and PYTHONPATH set,
+    PYTHONPATH becomes the result of ``without_archives``.
 
-    A process that plans has one thread for numpy's linear algebra if nobody has said otherwise, as Spark has it for
-    tasks: more of them wait busily for what never comes.
+    If an argument is one of PLANNING, set OMP_NUM_THREADS to 1 unless it is set, as Spark does for tasks: further
+    threads for numpy's linear algebra would wait busily, without work.
     """
     arguments = sys.argv[1:]
     if not PLANNING.isdisjoint(arguments):
@@ -48,17 +49,17 @@ def main() -> None:
 
 
 def command() -> str:
-    """The command beside the Python that runs; that Python itself where it is not there, or not for this system."""
+    """Return the path of the command beside the running Python; the running Python's if the command is missing there,
+    or on a system that is not POSIX."""
     beside = os.path.join(os.path.dirname(sys.executable), COMMAND)
     return beside if os.name == "posix" and os.path.exists(beside) else sys.executable
 
 
 def without_archives(python_path: Sequence[str], spark_home: str, search: Sequence[str]) -> list[str]:
-    """``python_path`` without the archives of ``spark_home``, if the same PySpark's files are found then.
-
-    ``search`` is where this Python looks for modules beside. The files of a Spark that was unpacked take the place of
-    their archive.
-    """
+    """Return a copy of ``python_path`` without the needless archives of ``spark_home``. If it has an unpacked folder
+    ``python``, this replaces PySpark's archive, and the jar is removed. Else, if the PySpark in ``spark_home`` is found
+    in the other entries or in ``search``, the folders searched after them, remove PySpark's archive, the jar, and the
+    archive of the py4j version that is found there. Else remove nothing."""
     home = os.path.realpath(spark_home)
     looked_in = [*python_path, *search]
     below = {entry: os.path.relpath(os.path.realpath(entry), home) for entry in looked_in}
@@ -74,13 +75,14 @@ def without_archives(python_path: Sequence[str], spark_home: str, search: Sequen
 
 
 def _folder_of(package: str, search: Sequence[str]) -> str | None:
-    """Where Python finds it."""
+    """Return the real path of the folder in which Python finds ``package`` in ``search``; None if it does not."""
     spec = PathFinder.find_spec(package, search)
     return None if spec is None or spec.origin is None else os.path.dirname(os.path.realpath(spec.origin))
 
 
 def _py4j_version(search: Sequence[str]) -> str:
-    """Of the one that Python finds, as its archive has it in its name; ``none`` where there is none."""
+    """Return the version of the py4j that Python finds in ``search``, as in the archive's name; ``none`` if it finds
+    none, or cannot read its version."""
     folder = _folder_of("py4j", search)
     try:
         with open(os.path.join(folder or os.devnull, "version.py"), encoding="utf-8") as file:

@@ -29,13 +29,14 @@ def one_line(text: str) -> str:
 
 
 def cut(text: str, max_characters: int = SHOWN_CHARACTERS) -> str:
-    """Return ``text``; if it is longer than ``max_characters``, only these, followed by its length."""
+    """Return ``text``; if it is longer than ``max_characters``, its first ones, then ``... (N characters)``."""
     if len(text) <= max_characters:
         return text
     return f"{text[:max_characters]}... ({len(text)} characters)"
 
 
 def _escaped(char: str) -> str:
+    """Return ``char`` if it is printable or a space of any script, else its escape."""
     is_shown = char.isprintable() or unicodedata.category(char) == "Zs"
     return char if is_shown else repr(char)[1:-1]
 
@@ -49,6 +50,7 @@ class _Shown(str):
     __slots__ = ()
 
     def __format__(self, layout: str) -> str:
+        """Return the value in a format: ``LINES``, ``CUT``, a noun to count in the singular, or "" for none."""
         if layout == LINES:
             return "\n".join(one_line(line.expandtabs(TAB_STOPS)) for line in self.splitlines())
         if layout == CUT:
@@ -73,7 +75,8 @@ class Condition:
         return _filled(self.what, context).rstrip(" :")  # the remark of a server may be empty
 
     def text(self, context: Mapping[str, str | int]) -> str:
-        """Return the summary and the advice as sentences. Raises KeyError if ``context`` lacks a parameter."""
+        """Return the summary, with a period if it does not end a sentence, and the advice. Raises KeyError if
+        ``context`` lacks a parameter."""
         what = self.summary(context)
         end = "" if what.endswith((".", "!", "?")) else "."  # a remark may lack its period
         return f"{what}{end} {self.fix(context)}"
@@ -84,4 +87,5 @@ class Condition:
 
 
 def _filled(template: str, context: Mapping[str, str | int]) -> str:
+    """Return ``template`` with the values of ``context``, see ``_Shown``. Raises KeyError if ``context`` lacks one."""
     return template.format(**{name: _Shown(value) for name, value in context.items()})

@@ -115,7 +115,7 @@ T = TypeVar("T")
 
 
 def without_traceback(error: Error) -> Error:
-    """Remove cause, context and traceback from ``error``, and return it."""
+    """Remove cause, context and traceback from ``error`` itself, and return it."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
@@ -126,6 +126,7 @@ def raising_without_traceback(call: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what ``call`` returns. Raises its errors as ``raising_without_traceback`` describes."""
         try:
             return call(*args, **kwargs)
         except RocketMQError as error:

@@ -54,15 +54,18 @@ class RocketMQError(Exception):
         super().__init__(condition, context)
 
     def __str__(self) -> str:
+        """Return ``[ROCKETMQ_condition]``, the summary and the advice. Raises KeyError if ``context`` lacks one of
+        their parameters."""
         text = CONDITIONS[self.condition].text(self.context)
         return f"[ROCKETMQ_{self.condition}] {text.strip()}"
 
     @property
     def summary(self) -> str:
-        """Return the text without advice, for an error that has this one as its cause and its own advice."""
+        """Return ``str(error)`` without advice, for an error that has this one as its cause and its own advice."""
         return f"[ROCKETMQ_{self.condition}] {CONDITIONS[self.condition].summary(self.context).strip()}"
 
     def __reduce__(self) -> tuple[object, ...]:
+        """Keep class, condition and context when pickled, but not cause and traceback."""
         return _rebuild, (type(self), self.condition, dict(self.context))
 
 
@@ -102,6 +105,7 @@ class BrokerError(RocketMQError):
 
     @property
     def code(self) -> int:
+        """The response code in ``context``. Raises KeyError without one."""
         return int(self.context["code"])
 
 

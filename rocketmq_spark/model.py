@@ -24,8 +24,7 @@ MAX_PORT: Final = 65_535
 
 
 def retry_topic(group: str) -> str:
-    """Return the topic that redelivers messages that the group sent back. Source:
-    ``common/MixAll.java#getRetryTopic``."""
+    """Return the topic that redelivers the messages a group sent back. Source: ``common/MixAll.java#getRetryTopic``."""
     return RETRY_TOPIC_PREFIX + group
 
 
@@ -44,13 +43,14 @@ MAX_CACHED_CHARACTERS: Final = 255
 
 
 def java_string_order(text: str) -> bytes:
-    """Return a sort key with the order of ``java.lang.String.compareTo``: by UTF-16 code units. Those of the last 4,096
-    texts are cached, but for long ones."""
+    """Return a sort key with the order of ``java.lang.String.compareTo``: by UTF-16 code units. The keys of the last
+    4,096 texts of up to 255 characters are cached."""
     return _utf_16(text) if len(text) <= MAX_CACHED_CHARACTERS else text.encode("utf-16-be", "surrogatepass")
 
 
 @lru_cache(maxsize=4096)
 def _utf_16(text: str) -> bytes:
+    """Return ``text`` in UTF-16, big-endian, without a byte order mark; lone surrogates are kept."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -96,7 +96,7 @@ class MessageQueue(NamedTuple):
 
 
 def nested(values: Mapping[MessageQueue, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return ``{topic: {broker name: {queue id: value}}}`` with all keys in queue order."""
+    """Return ``{topic: {broker name: {queue id as str: value}}}`` with all keys in the order of ``sort_key``."""
     topics: dict[str, dict[str, dict[str, Any]]] = {}
     for queue in sorted(values, key=MessageQueue.sort_key):
         topics.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = values[queue]
@@ -104,8 +104,8 @@ def nested(values: Mapping[MessageQueue, Any]) -> dict[str, dict[str, dict[str, 
 
 
 def flat(topics: Any) -> Iterator[tuple[MessageQueue, Any]]:
-    """Yield the entries of a dict made by ``nested``. Raises ValueError, TypeError or AttributeError, during iteration,
-    for any other value."""
+    """Yield the entries of a dict made by ``nested``, in its order. Raises ValueError, TypeError or AttributeError,
+    during iteration, for any other value."""
     for topic, brokers in topics.items():
         for broker_name, by_id in brokers.items():
             for queue_id, value in by_id.items():
@@ -141,6 +141,7 @@ class QueueRange:
     end_offset: int
 
     def __post_init__(self) -> None:
+        """Raise ValueError unless ``0 <= begin_offset <= end_offset``."""
         if not 0 <= self.begin_offset <= self.end_offset:
             raise ValueError(f"not a range: [{self.begin_offset}, {self.end_offset}) of {self.queue}")
 
@@ -152,15 +153,14 @@ class QueueRange:
 
 
 class QueueBounds(NamedTuple):
-    """Offsets ``[min_offset, max_offset)`` that a broker has of a queue, and the store time of the last message, or
-    0."""
+    """Offsets ``[min_offset, max_offset)`` that a broker has of a queue, and the last message's store time, or 0."""
 
     min_offset: int
     max_offset: int
     last_store_timestamp_ms: int = 0
 
     def clamp(self, offset: int) -> int:
-        """Return the offset nearest to ``offset`` that is not below the min offset nor above the max offset."""
+        """Return the offset nearest to ``offset`` from the min offset to the max offset, both included."""
         return min(max(offset, self.min_offset), self.max_offset)
 
 
@@ -224,13 +224,13 @@ class BrokerData:
         }
 
     def _address(self, server: str) -> BrokerAddress:
+        """Return the address of this broker at ``server``, with the broker's name if it is behind a proxy."""
         return BrokerAddress(server, self.broker_name if self.is_proxied else None)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueData:
-    """Numbers of a topic's read and write queues on one broker, and their permission: PERM_READ, PERM_WRITE, or
-    both."""
+    """Numbers of a topic's read and write queues on one broker, and the permission: PERM_READ, PERM_WRITE, or both."""
 
     broker_name: str
     read_queue_count: int

@@ -33,6 +33,7 @@ class Secret:
         return HIDDEN
 
     def __format__(self, spec: str) -> str:
+        """Return ``***`` in the format ``spec``."""
         return format(HIDDEN, spec)
 
     def __eq__(self, other: object) -> bool:
