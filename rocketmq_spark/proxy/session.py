@@ -82,6 +82,7 @@ class Session:
     def __init__(
         self, addresses: Addresses, subscription: Subscription, client_id: str, security: Security, timeout_ms: int
     ) -> None:
+        """Open no connection. ``addresses``: of the same proxy, at least one; the first is used first."""
         self.addresses = addresses
         self._subscription = subscription
         self._identity = Identity(client_id, security.credentials)
@@ -212,7 +213,7 @@ class Session:
         """Request up to ``max_messages`` messages of one broker, invisible for ``invisible_ms``, and wait until the
         proxy ends its response, which it holds for ``poll_ms``, at least 5 s, without messages. After a failure, return
         the messages received before and the failure; raise it without messages. Raises TransportError[CONNECT_FAILED]
-        before the first ``keep_alive``, what ``check_message`` does, and, even after messages,
+        if there is no connection yet, what ``check_message`` does, and, even after messages,
         RemoteProtocolError[RESPONSE_TOO_LARGE] for more than ``max_messages`` or RESPONSE_BYTES."""
         request = self._subscription.receive(
             topic, broker_name, max_messages=max_messages, invisible_ms=invisible_ms, poll_ms=poll_ms

@@ -224,7 +224,8 @@ def group_connections_rpc(group: str) -> Rpc[GroupConnections]:
 
 
 def running_info_rpc(group: str, client_id: str) -> Rpc[ConsumerRunningInfo]:
-    """Return the RPC for the running info of one member of the group; the broker requests it from the member."""
+    """Return the RPC for the running info of one member of the group; the broker requests it from the member, and
+    refuses (BrokerError) if that fails."""
     header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id)
     command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=header.to_fields())
     return Rpc(command, lambda response: decode_consumer_running_info(response.body))

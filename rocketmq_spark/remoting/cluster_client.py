@@ -41,6 +41,7 @@ class ClusterClient:
         history: RouteHistory | None = None,
         address_map: AddressMap = (),
     ) -> None:
+        """Open no connection, and request no route."""
         self.name_servers: Final = NameServers(name_servers, pool, timeout_ms, address_map)
         self.routes: Final = RouteTable(self.name_servers, history)
         self._pool = pool

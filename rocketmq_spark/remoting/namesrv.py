@@ -37,6 +37,7 @@ class NameServers:
     def __init__(
         self, addresses: Sequence[str], pool: ConnectionPool, timeout_ms: int, address_map: AddressMap = ()
     ) -> None:
+        """Open no connection. The first of ``addresses``, at least one, is preferred."""
         self._clients = tuple(RemotingClient(BrokerAddress(address), pool, timeout_ms) for address in addresses)
         self._address_map = address_map
         self._preferred = 0
@@ -79,8 +80,9 @@ class NameServers:
         return results
 
     def cluster_info(self) -> ClusterInfo:
-        """Request and return all registered brokers, from the first name server that responds. Raises TransportError,
-        BrokerError, RemoteProtocolError, and OptionError[NOT_A_NAME_SERVER] if all name servers are other servers."""
+        """Request and return all registered brokers, from the first name server that responds, with broker addresses
+        mapped by ``brokerAddressMap``. Raises TransportError, BrokerError, RemoteProtocolError, and
+        OptionError[NOT_A_NAME_SERVER] if all name servers are other servers."""
         info = self._first_response(lambda client: client.call(_cluster_info_rpc(client.address.server)))
         brokers = {name: reachable_broker(broker, self._address_map) for name, broker in info.brokers.items()}
         return replace(info, brokers=brokers)

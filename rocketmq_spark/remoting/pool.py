@@ -67,6 +67,7 @@ class ConnectionPool:
         connect: Connect | None = None,
         clock: Clock = monotonic_ms,
     ) -> None:
+        """Open no connection."""
         self._connect_timeout_ms = connect_timeout_ms
         self._credentials = security.credentials
         self._on_request = on_request

@@ -65,6 +65,7 @@ class RemotingClient:
     """
 
     def __init__(self, address: BrokerAddress, pool: ConnectionPool, timeout_ms: int) -> None:
+        """Open no connection. ``timeout_ms``: limit of each request."""
         self.address = address
         self._pool = pool
         self._timeout_ms = timeout_ms

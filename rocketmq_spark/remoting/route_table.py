@@ -101,6 +101,7 @@ class RouteTable:
     """
 
     def __init__(self, source: RouteSource, history: RouteHistory | None = None) -> None:
+        """Request nothing. ``history``: None: a new, empty one."""
         self._source = source
         self._history = RouteHistory() if history is None else history
         self._cached: dict[str, _CachedRoute] = {}
@@ -118,7 +119,8 @@ class RouteTable:
 
         A failed query is raised even if a route is cached: TransportError[NAME_SERVERS_UNAVAILABLE] for transient
         failures of the name servers, RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that had a route, else
-        RouteError[TOPIC_NOT_FOUND]. Raises also the permanent errors of ``NameServers.query_topic_route``.
+        RouteError[TOPIC_NOT_FOUND]. Raises also RouteError[STATIC_TOPIC_NOT_SUPPORTED], and the permanent errors of
+        ``NameServers.query_topic_route``.
         """
         if refresh or topic in self._invalidated or topic not in self._cached:
             for failure in self.refresh([topic]).values():

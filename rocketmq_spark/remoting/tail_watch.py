@@ -53,6 +53,7 @@ class TailWatch:
     """
 
     def __init__(self, long_poll: LongPoll, on_change: Callable[[], None], clock: Clock) -> None:
+        """Send nothing before the first ``watch``."""
         self._long_poll = long_poll
         self._on_change = on_change
         self._clock = clock

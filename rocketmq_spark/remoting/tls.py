@@ -69,6 +69,7 @@ class TlsStream:
     """
 
     def __init__(self, raw: Stream, address: str, context: ssl.SSLContext, host: str) -> None:
+        """Send nothing: ``handshake`` must be next. ``host``: the name for SNI and verification."""
         self.address = address
         self._raw = raw
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
