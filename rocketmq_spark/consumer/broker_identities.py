@@ -90,9 +90,10 @@ class BrokerIdentities:
         return broker_name in self._mismatched
 
     def submit_check(self, broker: BrokerApi, broker_name: str) -> Future[None]:
-        """Request the bounds of the broker's first topic, without waiting; a route must name the broker. ``result``
-        waits, and records the broker as verified; while the broker has no queues of a topic, it requests the bounds of
-        its next topic. See ``_IdentityFuture.result`` for errors."""
+        """Request the bounds of the broker's first topic; a route must name the broker. If there is no connection, open
+        one, wait for it, and raise its errors: TransportError, OptionError. ``result`` waits for bounds that verify the
+        broker, and records that; for each topic of which the broker has no queues it requests the next one. See
+        ``_IdentityFuture.result`` for its errors, also after the last topic."""
         return _IdentityFuture(self, broker, broker_name, self._routes.topics_at(broker_name))
 
     def submit_bounds(self, broker: BrokerApi, topic: str, broker_name: str) -> Future[Bounds]:

@@ -275,8 +275,8 @@ class Member:
         return partial(self._run_timed_work, name, timer.interval_ms, work)
 
     def _run_timed_work(self, name: str, interval_ms: int, work: TimedWork) -> None:
-        """Run ``work`` under the group lock, and wake ``wait_for_change`` if the published changes grew. Do nothing
-        while stopping. A RocketMQError is logged, not raised: the timer repeats the work after ``interval_ms``."""
+        """Run ``work`` under the group lock, and wake ``wait_for_change`` if ``Published.changes`` differs then. Do
+        nothing while stopping. Log a RocketMQError, do not raise it. ``name``, ``interval_ms``: for that log line."""
         with self.group_lock() as membership:
             if self._stopping.is_set():
                 return

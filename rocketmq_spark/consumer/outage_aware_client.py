@@ -236,9 +236,9 @@ class OutageAwareClient:
     # ------------------------------------------------------------------------------------------ offsets of queues
 
     def query_bounds(self, *, of_slaves: bool = False) -> dict[MessageQueue, QueueBounds]:
-        """Request the bounds of all readable queues, of ``assign`` only its own, one request for each topic and broker,
-        concurrently; wait and return them. Queues of unresponsive brokers and deleted topics are missing. Then verify
-        brokers that returned none. Permanent errors are raised. ``of_slaves``: see ``call_each``."""
+        """Request the bounds of all readable queues (``assign``: its own), concurrently, once per topic and broker;
+        wait; verify brokers that returned none, and wait; return the bounds. Missing are queues of unresponsive brokers
+        (outages), and of deleted topics (no outage). Permanent errors are raised. ``of_slaves``: see ``call_each``."""
         readable = {topic: set(filter(self._options.reads, queues)) for topic, queues in self._routes.queues.items()}
         requests = {
             (topic, broker_name): broker_name

@@ -76,8 +76,8 @@ class OutageTracker:
         self.changes += self._tracker.record_failure(subject, error, now_ms=self._clock(), limit_ms=limit_ms)
 
     def commit_succeeded(self, queue: MessageQueue) -> None:
-        """Record that the queue's offset is stored. After a failed commit that is a change: the queue may be planned
-        again; else do nothing."""
+        """Record that the queue's offset is stored. If its last commit failed, end that failure, and count it in
+        ``changes``: the queue may be planned again. Else do nothing."""
         if self._commits:
             self._commits.discard(_commit_subject(queue))
             self.changes += self._tracker.record_success(_commit_subject(queue))

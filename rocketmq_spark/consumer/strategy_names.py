@@ -134,8 +134,8 @@ def _resolver(path: str) -> MachineRoomResolver:
 
 
 def _load_user_strategy(path: str) -> Strategy:
-    """Import and instantiate a user's strategy (``_instantiate``). Raises OptionError[INVALID_OPTION_VALUE] also if it
-    is no strategy."""
+    """Import ``module:Class``, a user's strategy, and return a new instance. Raises what ``_instantiate`` does, and
+    OptionError[INVALID_OPTION_VALUE] if the instance is no strategy."""
     strategy = _instantiate(path, STRATEGY_OPTION)
     if not isinstance(strategy, AllocateMessageQueueStrategy | AllocateAllTopicsStrategy):
         raise _invalid_option(path, "a class with a 'name', and a method 'allocate' or 'allocate_all_topics'")
