@@ -135,8 +135,8 @@ class AckScheduler:
                     self._changed.wait(remaining_ms / 1000)
 
     def begin_stop(self) -> None:
-        """From now on, treat the release of messages in no batch as due, and not extensions or the release of ABANDONED
-        messages; acknowledgements stay due. ``try_release`` repeats nothing. Send nothing."""
+        """Make the release of messages in no batch due from now on, and extensions and the release of ABANDONED ones
+        not; acknowledgements stay due. ``try_release`` sends no further request, also if called later. Send nothing."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify_all()

@@ -122,7 +122,7 @@ class Receiver:
 
     @property
     def have_all_responded(self) -> bool:
-        """Return whether at some moment all brokers had responded: the group has a start position at each."""
+        """Return whether at some moment all brokers had responded: each has a start position. It stays True."""
         with self._changed:
             return self._receive_scheduler.have_all_responded
 
