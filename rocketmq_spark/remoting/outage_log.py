@@ -104,8 +104,8 @@ class OutageLog:
         self._throttle = Throttle()
 
     def drop(self, resource: str) -> None:
-        """Record that the caller no longer uses ``resource``: the end of its outage is then not logged as a recovery.
-        Do nothing if no outage of it is logged."""
+        """Record that the caller no longer uses ``resource``: the end of its outage is then logged as "No longer
+        required", unless ``take_lines`` gets an outage of it before. Do nothing if no outage of it is logged."""
         if resource in self._logged:
             self._logged[resource].is_dropped = True
 
@@ -191,8 +191,8 @@ def _ends(ended: Mapping[str, _Logged], how: str, *, by: str = "") -> list[LogLi
 
 
 def _how(how: str, by: str, is_dropped: bool) -> str:
-    """Return the start of a line about ended outages: "No longer required," if dropped, else ``how``, with ``by`` if
-    not empty."""
+    """Return the start of a line about ended outages: "No longer required," if dropped, else "HOW by BY", such as
+    "Replaced by KEY"; ``how`` alone if ``by`` is empty."""
     if is_dropped:
         return "No longer required,"
     return f"{how} by {by}" if by else how

@@ -42,9 +42,9 @@ def _connect_plain(address: str, timeout_ms: int) -> Stream:
 
 
 def _connect_tls(tls: Tls, address: str, timeout_ms: int) -> Stream:
-    """Connect with TLS; reads the certificate files of ``tls``. If the server drops the handshake, probe it without
-    TLS, and raise TransportError[TLS_NOT_SUPPORTED] if it accepts only plaintext. Raises other errors of ``Connect`` as
-    they are."""
+    """Connect with TLS as ``connect_tcp`` does; reads the certificate files of ``tls``. If the server drops the
+    handshake, probe it on new connections, and raise TransportError[TLS_NOT_SUPPORTED] if it accepts only plaintext,
+    else the error of the handshake. Raises also the other errors that the type ``Connect`` lists."""
     try:
         return connect_tcp(address, timeout_ms, tls_context(tls))
     except TransportError as error:

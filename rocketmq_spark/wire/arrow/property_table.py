@@ -151,8 +151,8 @@ def _mixed_table(text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Nu
 
 
 def _terminated(records: RecordIndex) -> pa.BinaryArray:
-    """Return a copy of the encoded properties of each row, with the final 0x02 added where it is missing, as in a row
-    without properties."""
+    """Return a copy of the encoded properties of each row. Add the final 0x02 to each row that ends without it; a row
+    without properties becomes 0x02 alone."""
     begins = records.topic_ends + LENGTH.itemsize
     rows = cut(pa.py_buffer(records.data), begins, records.ends)
     is_open = gather(records.data, _BYTE, records.ends - 1) != _END

@@ -1,5 +1,5 @@
-"""Frames of pulls of one queue. They differ in three numbers, and a signature if there is one; the rest is encoded
-once."""
+"""Frames of pulls of one queue. They differ in opaque, offset, maximum number of messages, and a signature if there is
+one; the rest is encoded once."""
 
 from __future__ import annotations
 
