@@ -105,8 +105,8 @@ class RangeReader:
         yield from self._read(rest, self._puller_for(rest, True), is_unfiltered=True)
 
     def _read(self, some: QueueRange, puller: RangePuller, *, is_unfiltered: bool) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ``some`` as ``batches`` does, from what ``puller`` pulls. Raises the same errors, and for
-        filtered responses ShiftedOffsetsError."""
+        """Yield the rows of the range ``some`` as ``batches`` does, from what ``puller`` pulls. Raises what ``batches``
+        does, and ShiftedOffsetsError if filtered responses show messages at positions below their stored offsets."""
         place_limit_at = None if is_unfiltered else self._place_limit_at
         decoder = RangeDecoder(self._column_decoder(is_unfiltered=is_unfiltered), some, place_limit_at)
         for pulled in self._pulled(puller):

@@ -72,7 +72,7 @@ class StartTracker:
         """Record ``latestOffset()``. Return whether the source is to compute an offset. False: the first offset of a
         new query is requested again, so return ``start`` again.
 
-        Raises OptionError[UNSUPPORTED_SPARK_SETTING] for a call that ``TRANSITIONS`` lacks.
+        Raises OptionError[UNSUPPORTED_SPARK_SETTING] if ``TRANSITIONS`` lacks the call in the current state.
         """
         self._advance(Call.LATEST)
         return self.state is not StartState.PROPOSED_AGAIN
@@ -82,15 +82,15 @@ class StartTracker:
         self.start = end
 
     def record_initial(self) -> None:
-        """Record ``initialOffset()``. Raises OptionError[UNSUPPORTED_SPARK_SETTING] for a call that ``TRANSITIONS``
-        lacks."""
+        """Record ``initialOffset()``; ``start`` stays. Raises OptionError[UNSUPPORTED_SPARK_SETTING] if ``TRANSITIONS``
+        lacks the call in the current state."""
         self._advance(Call.INITIAL)
 
     def record_partitions(self, start: Offset, end: Offset) -> bool:
         """Record ``partitions(start, end)``. Return whether it plans a batch. If ``start`` equals ``end``, it is the
         offset of a restart: it becomes the start of the next batch, and the result is False.
 
-        Raises OptionError[UNSUPPORTED_SPARK_SETTING] for a call that ``TRANSITIONS`` lacks.
+        Raises OptionError[UNSUPPORTED_SPARK_SETTING] if ``TRANSITIONS`` lacks the call in the current state.
         """
         if start != end:
             self._advance(Call.PLAN)

@@ -44,7 +44,7 @@ class MessageSizes:
         self._add(added)
 
     def add_probed(self, sizes: Mapping[MessageQueue, int | None]) -> None:
-        """Add sizes in bytes of probed messages; None: there was no message."""
+        """Add sizes in bytes of probed messages, each as PROBE_WEIGHT offsets. Ignore None: there was no message."""
         self._add({queue: (size * PROBE_WEIGHT, PROBE_WEIGHT) for queue, size in sizes.items() if size is not None})
 
     def _add(self, added: Mapping[MessageQueue, tuple[int, int]]) -> None:
