@@ -66,7 +66,7 @@ class NewMessages:
     """Messages of ``topic`` that are not in ``seen``, the offsets of those that were read, which is kept and updated.
     Not thread-safe.
 
-    It holds lines of at most ``HELD_CHARS`` characters together, and one more. Lines that are held together are printed
+    It holds lines until they have more than ``HELD_CHARS`` characters together, or the call ends; then it prints them
     in the order of their store times.
     """
 
@@ -88,9 +88,9 @@ class NewMessages:
         self._held_chars = 0
 
     def print_all(self) -> list[RocketMQError]:
-        """Request the topic's offsets, and print the messages that are not in ``seen``, which then has those that were
-        printed. Return the OUTAGES, not raised: one for each broker that failed, or that of the name servers, before
-        which nothing is printed; [] without. Raises what ``follow`` does."""
+        """Request the topic's offsets, print the messages that are not in ``seen``, and add them to it. Return the
+        OUTAGES, not raised: one for each broker that failed, [] for none. If the request of the topic's route fails,
+        print nothing and return only its error. Raises what ``follow`` does."""
         missed, self._missed = self._missed, set(self._seen)
         failures: dict[str, RocketMQError] = {}
         try:

@@ -73,9 +73,9 @@ _SEVERITIES: Final = {Severity.PROBLEM: 0, Severity.WARNING: 1}
 
 
 def in_order(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
-    """Sort diagnoses: problems before warnings, then by area, else in the order given. Those of brokers, with a
-    ``place``, that have the same area, severity, condition and subject become the first one, whose ``places`` lists all
-    their brokers. Of those without a place, keep the first for each area, severity, condition and problem."""
+    """Sort diagnoses: severity PROBLEM before WARNING, then by area, else in the order given. Merge diagnoses with a
+    ``place`` and the same area, severity, condition and subject into a copy of the first; its ``places`` lists their
+    brokers. Of diagnoses without a place, keep the first for each area, severity, condition and ``problem`` text."""
     merged: dict[tuple[Area, Severity, str, bool, str], Diagnosis] = {}
     for one in diagnoses:
         has_place = bool(one.place)

@@ -57,7 +57,7 @@ def _route_diagnoses(job: Job, route: TopicRoute) -> Iterator[Diagnosis]:
 
 
 def _count(job: Job, data: QueueData) -> int:
-    """Return the number of queues on the broker that the job can use: write queues if it writes, else read queues."""
+    """Return the number of write queues on the broker if the job writes, else of read queues, for any permission."""
     return data.write_queue_count if job.is_writing else data.read_queue_count
 
 

@@ -83,8 +83,8 @@ def _by_queue(name: str, factor: float = 1) -> Callable[[Fields], Values]:
 
 
 def _by_condition(name: str) -> Callable[[Fields], Values]:
-    """Return a function that returns, from the fields of a source, ((condition,), number) for each condition in
-    ``lost.byCondition``, with its field ``name``; [] without ``lost.byCondition``."""
+    """Return a function of a source's fields: it returns ((condition,), ``entry[name]``) for each condition and its
+    entry in ``lost.byCondition``; [] without ``lost.byCondition``."""
 
     def values(fields: Fields) -> Values:
         """Return ((condition,), ``name``) for each entry of ``lost.byCondition``."""
