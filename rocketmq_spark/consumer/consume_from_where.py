@@ -75,11 +75,11 @@ def starting_point(options: ReadOptions) -> StartingPoint:
     """Return the start position that ``startingOffsets``, ``startingOffsetsByTimestamp``, ``startingTimestamp``,
     ``consumeTimestamp`` and ``consumeFromWhere`` set; the end of the topic if none is set.
 
-    Raises OptionError[INCOMPATIBLE_OPTIONS] when two of them differ or one lists a topic that is not read,
-    OptionError[OPTION_REQUIRES_OPTION] for CONSUME_FROM_TIMESTAMP without a time.
+    Raises OptionError[INCOMPATIBLE_OPTIONS] when two of them set different positions, or one lists a topic that is not
+    read, OptionError[OPTION_REQUIRES_OPTION] for CONSUME_FROM_TIMESTAMP without a time.
 
-    Source: ``client/consumer/DefaultMQPushConsumer.java``. Differs: its default time, half an hour before each start,
-    is not used, because it would differ between members.
+    Source: ``client/consumer/DefaultMQPushConsumer.java``. Differs: its default time, half an hour before each start
+    of the client, is not used, because it would differ between members.
     """
     configured = list(_configured_points(options))
     for (first, first_point), (second, second_point) in pairwise(configured):

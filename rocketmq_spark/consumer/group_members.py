@@ -97,8 +97,8 @@ class GroupMembers:
     # ------------------------------------------------------------------------------------------ heartbeats
 
     def heartbeat(self) -> None:
-        """Send heartbeats to ``SlaveReads.heartbeat_addresses``, which suffice for a plan; wait, and record
-        which acknowledged them. Failures are logged, not raised. For other brokers see ``next_heartbeats``."""
+        """Send heartbeats to the addresses that need one before a plan (``SlaveReads.heartbeat_addresses``); wait, and
+        record which acknowledged them. Failures are logged, not raised. ``next_heartbeats`` is for all addresses."""
         self._send(self._client.slave_reads.heartbeat_addresses())
 
     def send_first_heartbeats(self) -> None:
@@ -147,12 +147,12 @@ class GroupMembers:
         self.record_acknowledged(heartbeats, self._client.send(heartbeats))
 
     def next_heartbeats(self) -> Heartbeats:
-        """Return heartbeats to all addresses in the routes, slaves included, as in Java's client; send nothing. The
-        caller sends them without the group lock, and calls ``record_acknowledged``. An address that left the routes no
-        longer counts as not reached.
+        """Return heartbeats to addresses in the routes, slaves included, as in Java's client; send nothing. The caller
+        sends them without the group lock, and calls ``record_acknowledged``.
 
-        Of the addresses that did not acknowledge the last heartbeat, only the one tried longest ago is included: each
-        may take the whole ``brokerTimeoutMs``, and locks must be renewed meanwhile.
+        Included are all addresses that acknowledged their last heartbeat or never got one; of the others only the one
+        tried longest ago, because each may take the whole ``brokerTimeoutMs``, and locks must be renewed meanwhile.
+        Failures of addresses that left the routes are discarded.
         """
         addresses = self._routes.addresses()
         self._unreached = {address: None for address in self._unreached if address in addresses}

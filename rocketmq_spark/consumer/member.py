@@ -333,9 +333,9 @@ class Member:
             self._task_reports.put(report)
 
     def _long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_response: PullCallback) -> None:
-        """Send a long poll of the queue at ``offset`` to its broker, without waiting. ``on_response`` gets the result
-        or the error on a reader thread; an operator's reset is queued for the next ``group_lock`` first. If the broker
-        is not responsive, send nothing: ``on_response`` gets RouteError[MASTER_UNAVAILABLE] before this returns."""
+        """Send a long poll of the queue at ``offset``; only opening a connection waits. ``on_response`` gets the result
+        or error on a reader thread, after an operator's reset was queued for the next ``group_lock``. If sending fails,
+        or the broker is not responsive (RouteError[MASTER_UNAVAILABLE]: nothing is sent), it is called in this call."""
         address = self._group_lock.published.masters.get(queue.broker_name)
         if address is None:
             on_response(RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic))

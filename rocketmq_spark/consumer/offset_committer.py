@@ -171,11 +171,12 @@ class OffsetCommitter:
 
     def persist(self) -> bool:
         """Commit (``raise_to``) the unconfirmed offsets of queues whose last write succeeded or whose pause is over;
-        wait, and return whether none is unconfirmed afterwards. Queues that an operator has reset do not count.
+        wait, and return whether all offsets are confirmed afterwards. Queues that an operator has reset do not count.
         Permanent errors are raised.
 
         Before a write ``OffsetStore.are_unchanged`` checks the queue: True lets it be written, False makes it
-        ``suspect``. A late commit to a re-created queue of the same name would move its owner's resume offset.
+        ``suspect``; one missing in the result stays unconfirmed. A late commit to a re-created queue of the same name
+        would move its owner's resume offset.
         """
         due = {queue: at for queue, at in self.unconfirmed.items() if self.store.may_write(queue)}
         self.raise_to(due, self._check_unchanged)
@@ -264,8 +265,8 @@ class OffsetCommitter:
         self._mark_suspect(queue for queue, at in found.items() if at is None and self.has_confirmed(queue))
 
     def _mark_suspect(self, queues: Iterable[MessageQueue]) -> None:
-        """Add queues to ``suspect``, for a check of whether they have been re-created, and count new ones as
-        changes."""
+        """Add ``queues`` to ``suspect``, for a check of whether they have been re-created, and the number of those that
+        it lacked to ``changes``."""
         found = set(queues) - self.suspect
         self.changes += len(found)
         self.suspect |= found

@@ -41,7 +41,7 @@ K = TypeVar("K")
 P = ParamSpec("P")
 
 _Probe: TypeAlias = Callable[[BrokerApi, Mapping[MessageQueue, int]], dict[MessageQueue, int | None]]
-"""Probes messages at one broker, by offset."""
+"""Probes one message of each queue, by offset, at the queues' broker. None: there is none."""
 
 
 class OutageAwareClient:
@@ -285,8 +285,8 @@ class OutageAwareClient:
         return self._probe(offsets, self._probe_sizes_at)
 
     def _probe(self, offsets: Mapping[MessageQueue, int], probe: _Probe) -> dict[MessageQueue, int | None]:
-        """Return the results of ``probe`` at the queues' brokers, one after another. Queues of unresponsive brokers are
-        missing. Permanent errors are raised."""
+        """Call ``probe`` once per broker, one after another, with the ``offsets`` of its queues; return all results.
+        Queues of brokers that are or become unresponsive are missing. Permanent errors are raised."""
         found: dict[MessageQueue, int | None] = {}
         for response in self.call_sequentially(
             offsets, lambda broker, queues: probe(broker, {one: offsets[one] for one in queues})

@@ -203,8 +203,8 @@ class OutageTracker:
         return has_master and self._tracker.is_failing(broker_subject(queue.broker_name))
 
     def _explained_by(self, unavailable: Collection[MessageQueue]) -> set[str]:
-        """Return the subjects that explain why queues are ``unavailable``: their topics, and their brokers, unless a
-        route of a topic that is not failing lists the broker with a master."""
+        """Return the subjects that explain why queues are ``unavailable``: all their topics, and those of their brokers
+        that no route, of any topic that is not failing, lists with a master."""
         named = {
             broker.broker_name
             for topic, route in self._routes.routes.items()
