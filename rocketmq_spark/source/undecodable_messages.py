@@ -75,8 +75,9 @@ class UndecodableMessages:
     def apply_mode(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
         """Apply ``badMessages`` to ``undecodable``, whose rows have a null body, and return the rows of ``batch`` to
         keep. With ``deadLetter``, send each message to the dead-letter topic, wait until it is stored, and omit its
-        rows; with ``null``, keep them. Log a warning. Messages that are repeated, because several pulls returned one
-        inner batch, or that an earlier call has handled, are neither sent nor logged again.
+        rows; with ``null``, keep them. Log a warning. A message that ``undecodable`` has twice, because several
+        pulls returned its inner batch, or that an earlier call has handled, is not sent or logged again; its rows are
+        kept or omitted as before.
 
         Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` the errors of
         ``DeadLetterSender.send``.

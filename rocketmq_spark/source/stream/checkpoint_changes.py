@@ -1,8 +1,9 @@
 """Options that differ from those of a checkpoint: an error or a warning, depending on what the query would lose. Pure.
 
 An offset shows the topics of its positions, since version 2 the group, message model and filter that it was planned
-with, since version 3 the topics, and since version 4 the checkpoint's name, which does not depend on options. The table
-in docs/offsets.md is generated from this one; all other options may change without a message.
+with, since version 3 the topics and ``readRetryTopic``, since version 4 the checkpoint's name, which does not depend on
+options, and in version 5 the pattern. The table in docs/offsets.md is generated from this one; all other options may
+change without a message.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Change:
 
 
 def planned_with(options: ReadOptions, checkpoint_id: str) -> PlannedWith:
-    """Return the options that offsets of a query record."""
+    """Return what a query writes to its offsets: ``checkpoint_id``, its group, message model, filter, listed topics,
+    sorted, whether it reads the retry topic, and its topic pattern, None without one."""
     return PlannedWith(
         options.consumer_group,
         options.message_model,

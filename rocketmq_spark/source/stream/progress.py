@@ -110,12 +110,12 @@ class ProgressReporter:
         ``lagByQueue``: for each of these queues, ``messages``, the number of offsets that are in no batch yet, and
         ``ms``, the minimum age of the first of them (see ``WaitingTimes``): this machine's clock, ``now_ms``, minus
         the broker's store time. Both are 0 if all offsets are planned. ``lag``: sum of the messages; None while the
-        max offset of any owned queue is unknown, also with ``missingQueues=drop``; both maps omit such queues.
+        max offset of any owned queue is unknown, with any ``missingQueues``; ``maxOffsets`` and ``lagByQueue`` omit it.
         ``completedAfterRebalance``: number of ranges, since the query started, that reached the sink after a rebalance
-        had reassigned their queue; the new owner may have read them too. ``lost``: offsets and ranges lost since then,
-        with ``failOnDataLoss=false``, that the query had not read; ``byCondition``: of each sub-condition of DATA_LOSS,
-        also those that it had read. ``outages``: see ``outages_of``; [] while all servers respond. ``control``: for
-        ``rocketmq_spark.stop``.
+        had reassigned their queue; the new owner may have read them too. ``lost``: ``offsets`` and ``ranges`` lost
+        since then, with ``failOnDataLoss=false``, that the query had not read; ``byCondition``: both by sub-condition
+        of DATA_LOSS, including what it had read. ``outages``: see ``outages_of``; [] while all servers respond.
+        ``control``: for ``rocketmq_spark.stop``. With lag 0 and no outages, the dict is reused until it changes.
         """
         by_condition = losses.by_condition
         cache_key = backlog.snapshot_count, completed_after_rebalance, by_condition

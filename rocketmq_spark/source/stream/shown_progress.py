@@ -60,7 +60,7 @@ def latest_offsets(query: StreamingQuery | StreamingQueryProgress | dict[str, An
 
 
 def _sources(progress: Any) -> list[Any]:
-    """Return the sources in a progress, an object or a dict; [] for None."""
+    """Return the sources in ``progress``, which is an object or a dict; [] if it is None."""
     return [] if progress is None else _field(progress, "sources")
 
 

@@ -274,9 +274,9 @@ class TopicStarts:
 
     def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
         """Start all topics that have not started: commit start positions of unread ones, reset the group's offsets if
-        required, wait, and log it. None starts while ``snapshot`` is incomplete, a group to reset has other members, or
-        an offset, search or confirmation is missing: call it again. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND |
-        ASSIGNED_QUEUES_NOT_FOUND], and the errors of ``first_positions``."""
+        required, wait, and log it. No topic starts while ``snapshot`` is incomplete, a group to reset has other members
+        or a broker has not responded to a read, search or write: call it again. Raises permanent errors, those of
+        ``first_positions`` and ``check_assigned``, and OptionError[COMMITTED_OFFSETS_NOT_FOUND]."""
         self._subscribed = snapshot.topics
         must_reset_group = self.must_reset_group(start)
         has_other_members = must_reset_group and membership.members.record_other_members()
