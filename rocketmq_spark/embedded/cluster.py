@@ -42,8 +42,7 @@ class EmbeddedCluster:
     """One name server and ``brokers`` brokers, ``broker-a``, ``broker-b`` and so on, of Apache RocketMQ itself.
 
     All servers run in one child JVM or, with ``separate_jvms``, each in its own, so that it can be killed or paused
-    alone. Addresses are on the loopback interface only; their ports are free at first and then stay the same. With
-    ``proxy``, RocketMQ's proxy runs too, in its own JVM.
+    alone. Addresses are on the loopback interface only; their ports are free at first and then stay the same.
 
     Parameters
     ----------
@@ -58,10 +57,10 @@ class EmbeddedCluster:
     java_options : additional options of every JVM.
     acl : whether brokers require signed requests; see ``security_options``, ``create_user``.
     tls : whether servers require TLS. Their certificate is made for this cluster.
-    proxy : whether to run a proxy, in cluster mode, on all interfaces; see ``endpoints``, ``proxy_addr``.
+    proxy : whether to run a proxy in cluster mode, in its own JVM on all interfaces; see ``endpoints``, ``proxy_addr``.
     proxy_config : properties of rmq-proxy.json.
 
-    Methods that wait for a server raise EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if it has not registered
+    Methods that wait for brokers raise EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if one has not registered
     within 120 s, and so do those that kill, pause or resume a server without its own JVM. Threads: one at a time.
     """
 
@@ -144,8 +143,8 @@ class EmbeddedCluster:
             self.start_proxy()
 
     def close(self, *, clean: bool = False) -> None:
-        """Kill all JVMs and delete temporary files, but not ``store_dir``. With ``clean``, first shut down each running
-        broker, one after another, which flushes its data and takes seconds each. Idempotent."""
+        """Kill all JVMs and delete temporary files, but not ``store_dir``. With ``clean``, first shut down the running
+        brokers, one after another: each flushes its data for seconds. An error is raised after the kill. Idempotent."""
         with self._resources:
             for broker in self._brokers.values():
                 if clean and broker.is_running:
@@ -305,7 +304,8 @@ class EmbeddedCluster:
         self._registration.wait([name for name, broker in self._brokers.items() if broker.is_running])
 
     def start_proxy(self) -> None:
-        """Start a killed proxy on its previous ports; wait until both accept connections. See ``_require_proxy``."""
+        """Start a killed proxy on its previous ports; wait, without a limit, until both accept connections. Raises
+        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] without ``proxy``, and those of ``ProxyServer.start``."""
         self._require_proxy().start(partial(self._jvms.launch_jvm, PROXY_JVM), self.namesrv_addr)
 
     def kill_proxy(self) -> None:
