@@ -125,8 +125,8 @@ def retryability_of_pull(error: RocketMQError) -> Retryability:
 
 
 def is_broker_outage(error: RocketMQError) -> bool:
-    """Return whether ``error`` of a pull is an outage of its broker: it is retryable, or a CLUSTER_TIMEOUT, after which
-    the retry limit is over. Return False if it was caused by an outage of the name servers."""
+    """Return whether ``error`` of a pull is an outage of its broker: it is retryable, or a CLUSTER_TIMEOUT, raised at
+    the end of the retry limit. Return False if its ``__cause__`` is an outage of the name servers."""
     cause = error.__cause__
     if isinstance(cause, RocketMQError) and is_name_server_outage(cause):
         return False
@@ -168,7 +168,7 @@ def _remark(error: RocketMQError) -> str:
 
 def _retryability(error: RocketMQError) -> OperationRetryability:
     """Return the entry of ``RETRYABILITY`` for ``error``, by response code for BROKER_ERROR, else by condition.
-    Permanent for all operations if there is no entry, or if a broker refused the message for what it is."""
+    Permanent for all operations if there is no entry, or if a broker refused a message for its size or content."""
     if is_too_large(error) or _cannot_be_stored_again(error):
         return _ALL_PERMANENT
     return RETRYABILITY.get(error.code if is_broker_error(error) else error.condition, _ALL_PERMANENT)

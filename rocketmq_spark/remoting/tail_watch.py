@@ -48,8 +48,8 @@ class TailWatch:
     planned for reading), the next poll starts after a pause. Pauses double up to the time for which a poll is held, so
     that such a queue costs no more requests than an idle one.
 
-    Threads: ``watch`` from any thread, ``on_change`` and responses on reader threads; ``_lock`` covers the tables and
-    is never held while a request is sent.
+    Threads: ``watch`` from any thread, ``on_change`` and responses on reader threads, or on that of ``watch`` if a poll
+    cannot be sent; ``_lock`` covers the tables and is never held while a request is sent.
     """
 
     def __init__(self, long_poll: LongPoll, on_change: Callable[[], None], clock: Clock) -> None:

@@ -97,8 +97,8 @@ class RecordColumns:
         return pc.replace_with_mask(stored, pa.array(is_packed), plain)
 
     def _unpacked(self, begins: Positions, ends: Positions, sys_flags: npt.NDArray[Any]) -> pa.BinaryArray:
-        """Return the decompressed bodies at ``[begins, ends)`` of the data, in order. Raises DamagedBodyError if one
-        cannot be decompressed, or if they exceed ``limit_bytes`` together."""
+        """Return the decompressed bodies, in order; body i, compressed, is ``data[begins[i]:ends[i]]``. Raises
+        DamagedBodyError if one cannot be decompressed, or if they exceed ``limit_bytes`` together."""
         data, left_bytes = memoryview(self._records.data), self._limit_bytes
         plain: list[bytes] = []
         for begin, end, sys_flag in zip(begins.tolist(), ends.tolist(), sys_flags.tolist(), strict=True):

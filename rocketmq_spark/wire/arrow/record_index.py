@@ -158,8 +158,8 @@ def _places(
 
 
 def _at_places(data: bytes, begins: Positions, places: npt.NDArray[np.int64]) -> bytes:
-    """Return a copy of ``data`` in which the records at ``begins`` have the queue offsets ``places``. ``data`` is
-    unchanged."""
+    """Return a copy of ``data`` in which the record at ``begins[i]`` has ``places[i]`` as its queue offset. ``data`` is
+    unchanged; both arrays have the same length."""
     changed = bytearray(data)
     for begin, place in zip(begins.tolist(), places.tolist(), strict=True):
         _OFFSET.pack_into(changed, begin + QUEUE_OFFSET_AT, place)

@@ -134,6 +134,7 @@ def _with_other_numbers(header: bytes) -> bytes:
     numbers = count(1_000_000)
 
     def other(number: re.Match[bytes]) -> bytes:
+        """Return the field, name included, with the next of ``numbers``; unchanged if its number is not variable."""
         name, mark, _ = number.groups()
         return b'"%b":%b%d%b' % (name, mark, next(numbers), mark) if _is_variable(name, mark) else number[0]
 
