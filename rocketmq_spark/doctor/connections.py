@@ -126,8 +126,8 @@ def unchecked_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
 
 
 def _diagnosis(server: _Server, error: RocketMQError) -> Diagnosis:
-    """Return the diagnosis of ``error`` by the function of its condition in ``_BY_CONDITION``; without one,
-    ``diagnosis_of``."""
+    """Return the diagnosis that the function in ``_BY_CONDITION`` for the condition of ``error`` builds; without one,
+    that of ``diagnosis_of``."""
     build = _BY_CONDITION.get(error.condition)
     return diagnosis_of(server.area, error, place=server.place) if build is None else build(server, error)
 

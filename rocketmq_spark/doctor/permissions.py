@@ -86,7 +86,7 @@ def _group_missing(refusal: _Refusal) -> Diagnosis:
 
 
 def _pulls_rejected(refusal: _Refusal) -> Diagnosis:
-    """Return the diagnosis of a broker that rejects the pulls of all groups, by its 'rejectPullConsumerEnable'."""
+    """Return the diagnosis that the broker's property 'rejectPullConsumerEnable' rejects the pulls of all groups."""
     return Diagnosis(
         area=Area.GROUP,
         condition=refusal.error.condition,

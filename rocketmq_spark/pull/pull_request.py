@@ -113,7 +113,7 @@ class PulledRange(NamedTuple):
     the range (a filtered response, an inner batch), which belong to other ranges. ``is_lost``: these offsets have no
     messages, because the broker deleted them, or, with ``is_presumed_lost``, has lacked some of them for long.
     ``is_vacant``: no message ever had these offsets, see ``PullAction.VACANT``. ``response_end_offset``: end of the
-    response, if that is beyond the range; for a vacant range, the end of the message before it.
+    response; None if that is not beyond the range. A vacant range has the end of the message before it there.
     """
 
     begin_offset: int
@@ -126,7 +126,7 @@ class PulledRange(NamedTuple):
 
     @property
     def response_range(self) -> tuple[int, int]:
-        """The offsets ``[begin, next)`` of the response that returned ``body``."""
+        """Return the offsets ``[begin_offset, next)`` of the response with ``body``; meaningless without one."""
         return self.begin_offset, self.end_offset if self.response_end_offset is None else self.response_end_offset
 
 

@@ -148,10 +148,11 @@ def id_positions(fields: Sequence[tuple[str, str]], id_columns: Sequence[str]) -
 
 
 def position_of(name: str, names: Sequence[str]) -> int | None:
-    """Return the position of ``name`` in ``names``: of its exact spelling, else of a spelling in another case, else
-    None.
+    """Return the position of ``name`` in ``names``: of its exact spelling if there is one, else of a spelling in
+    another case; None without either.
 
-    Raises OptionError[AMBIGUOUS_COLUMN] if several match, which ``spark.sql.caseSensitive`` makes possible.
+    Raises OptionError[AMBIGUOUS_COLUMN] if several names have the exact spelling, or, without one, another case, which
+    ``spark.sql.caseSensitive`` makes possible.
     """
     exact = [position for position, one in enumerate(names) if one == name]
     found = exact or [position for position, one in enumerate(names) if one.lower() == name.lower()]
