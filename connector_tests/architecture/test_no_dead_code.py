@@ -38,6 +38,7 @@ FOR_USERS: Final = {
     ),
 }  # fmt: skip
 BY_NAME: Final = {
+    "rocketmq_spark.source.stream.control_folder.Resumable.prepareForTriggerAvailableNow": "Spark calls it of readers",
     "rocketmq_spark.wire.arrow.native_columns.NativeColumnDecoder": "wire.implementation loads it where it is built",
     "rocketmq_spark.wire.remoting.native_responses.NativeResponseTemplate": "the same",
 }
