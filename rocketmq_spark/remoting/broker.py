@@ -112,7 +112,8 @@ class OffsetUpdates(NamedTuple):
 
 
 class Broker(RemotingClient):
-    """Client of the broker at one address. ``submit_`` methods return a future; the others wait, but ``long_poll``.
+    """Client of the broker at one address. ``submit_`` methods return a future; without a connection they open one,
+    wait for that, and raise its errors. The other methods wait for the response, but ``long_poll``.
 
     Offsets and locks belong to masters: use no slave for them.
     """
