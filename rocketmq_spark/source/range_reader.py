@@ -31,7 +31,7 @@ from rocketmq_spark.source.undecodable_messages import UndecodableMessages
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.body.subscription import tags_of
 from rocketmq_spark.wire.implementation import column_decoder
-from rocketmq_spark.wire.message.stored_message import first_commit_log_offset, first_queue_offset
+from rocketmq_spark.wire.message.stored_message import first_offsets
 
 log = logging.getLogger(__name__)
 
@@ -155,18 +155,22 @@ class RangeReader:
         """Wait for the unfiltered pull of the last message, record its commit log offset (None: there is no message),
         and return whether its stored offset exceeds its position; False without a message."""
         (pulled,) = self._pulled(last)
-        self._last_commit_log_offset = first_commit_log_offset(pulled.body)
-        offset = first_queue_offset(pulled.body)
-        return offset is not None and offset >= self._range.end_offset
+        offsets = first_offsets(pulled.body)
+        if offsets is None:
+            return False
+        queue_offset, self._last_commit_log_offset = offsets
+        return queue_offset >= self._range.end_offset
 
     def _place_limit_at(self, offset: int) -> int | None:
         """Return the commit log offset of the message at ``offset``, plus 1 if its stored offset is larger; None if
         there is none. Pull it alone, unfiltered, and wait, unless it is the range's last one, which is in place."""
         if offset == self._range.end_offset - 1:
             return self._last_commit_log_offset
-        (pulled,) = self._pulled(self._puller_for(_one_offset(self._range.queue, offset), True))
-        stored, place = first_queue_offset(pulled.body), first_commit_log_offset(pulled.body)
-        return None if stored is None or place is None else place + (stored > offset)
+        offsets = first_offsets(self._pull_alone(offset).body)
+        if offsets is None:
+            return None
+        queue_offset, commit_log_offset = offsets
+        return commit_log_offset + (queue_offset > offset)
 
     def _pulled(self, puller: RangePuller) -> Iterator[PulledRange]:
         """Yield the ranges that ``puller`` pulls, waiting for each. Raises TransportError[LOGGED_BATCH_UNREADABLE],
@@ -210,8 +214,13 @@ class RangeReader:
     def _vacant_from(self, offset: int) -> int | None:
         """Pull ``offset`` alone and without filter, and wait. If no message has it, return the first of the adjacent
         offsets without a message, where the message before ends. None if a message may have it."""
-        (pulled,) = self._pulled(self._puller_for(_one_offset(self._range.queue, offset), True))
+        pulled = self._pull_alone(offset)
         return pulled.response_end_offset if pulled.is_vacant else None
+
+    def _pull_alone(self, offset: int) -> PulledRange:
+        """Pull ``offset`` alone and without filter, wait, and return the result. Raises what ``_pulled`` does."""
+        (pulled,) = self._pulled(self._puller_for(_one_offset(self._range.queue, offset), True))
+        return pulled
 
     def _add_vacant(self, begin_offset: int, end_offset: int) -> None:
         """Add a range of vacant offsets to the losses of the task's record. If the last loss is vacant and adjacent,

@@ -157,17 +157,19 @@ def decode_first(body: Buffer) -> MessageExt:
 
 
 def first_queue_offset(body: Buffer) -> int | None:
-    """Return the queue offset of the first record; None if ``body`` is shorter than the smallest record. Check nothing
-    else."""
-    data = memoryview(body)
-    return int(_HEAD.unpack_from(data)[5]) if len(data) >= MIN_RECORD_BYTES else None
+    """Return the queue offset of the first record, None as ``first_offsets`` does."""
+    offsets = first_offsets(body)
+    return None if offsets is None else offsets[0]
 
 
-def first_commit_log_offset(body: Buffer) -> int | None:
-    """Return the commit log offset of the first record; None if ``body`` is shorter than the smallest record. Check
-    nothing else."""
+def first_offsets(body: Buffer) -> tuple[int, int] | None:
+    """Return the queue offset and the commit log offset of the first record; None if ``body`` is shorter than the
+    smallest record. Check nothing else."""
     data = memoryview(body)
-    return int(_HEAD.unpack_from(data)[6]) if len(data) >= MIN_RECORD_BYTES else None
+    if len(data) < MIN_RECORD_BYTES:
+        return None
+    head = _HEAD.unpack_from(data)
+    return int(head[5]), int(head[6])
 
 
 def decode_record(
