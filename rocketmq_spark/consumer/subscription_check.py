@@ -115,8 +115,9 @@ class SubscriptionCheck:
     """Compares this member's subscription and settings with the running infos of the other members. ``GroupMembers``
     queries these at each change of the member list.
 
-    A member that does not respond counts as consistent, and is queried once more at the next change. The group's retry
-    topic is ignored: Java's push consumers always read it, its pull consumers never do.
+    A member that does not respond counts as consistent, and is queried once more: at the next change, or at a later
+    call if the list is long (see ``start_queries``). The group's retry topic is ignored: Java's push consumers always
+    read it, its pull consumers never do.
 
     Not thread-safe.
     """
