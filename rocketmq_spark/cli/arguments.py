@@ -8,31 +8,39 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from rocketmq_spark.options.connection import connection_options
 from rocketmq_spark.options.kinds import integer
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 
+T = TypeVar("T")
+
 DEFAULT_ADDRESS: Final = "127.0.0.1:9876"
 
 _PAIR: Final = re.compile(r"([\w.-]+)\s*=\s*(.*)")
+
+
+def argument_type(parse: Callable[[str], T], expected: str) -> Callable[[str], T]:
+    """Return the ``type`` of an argument: it returns what ``parse`` does, with argparse.ArgumentTypeError, which names
+    the text and ``expected``, in place of its ValueError."""
+
+    def parse_argument(text: str) -> T:
+        """Return ``parse(text)``; its ValueError becomes argparse.ArgumentTypeError."""
+        try:
+            return parse(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {expected}") from None
+
+    return parse_argument
 
 
 def integer_argument(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], int]:
     """Return the ``type`` of an argument that is an integer in ``[minimum, maximum]``, written as in options. The type
     raises argparse.ArgumentTypeError for any other text."""
     kind = integer(minimum, maximum)
-
-    def parse(text: str) -> int:
-        """Return the integer; any other text raises argparse.ArgumentTypeError."""
-        try:
-            return kind.parse(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {kind.expected}") from None
-
-    return parse
+    return argument_type(kind.parse, kind.expected)
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.source.stream.shown_progress import is_source_offset
 
 WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
+EXPECTED_TARGET: Final = "'earliest', 'latest', an offset, or a time with its zone, such as 2026-01-05T14:05:00Z"
 LOG_VERSION: Final = "v1"
 HEADER_LINES: Final = 2
 """Of a file of Spark's offset log: its version, and metadata of the batch. Source:

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from rocketmq_spark.cli.arguments import add_actions, cluster_at, integer_argument
+from rocketmq_spark.cli.arguments import add_actions, argument_type, cluster_at, integer_argument
 from rocketmq_spark.cli.offset_targets import (
+    EXPECTED_TARGET,
     Target,
     check_available,
     checkpoint_offsets,
@@ -195,22 +196,13 @@ def _add_set(action: argparse.ArgumentParser) -> None:
     """Add ``--to``, which is required, ``--broker`` and ``--queue`` to ``action``, the parser of ``set``."""
     action.add_argument(
         "--to",
-        type=target_argument,
+        type=argument_type(parse_target, EXPECTED_TARGET),
         required=True,
         metavar="POSITION",
         help="earliest, latest, an offset, or a time such as 2026-01-05T14:05:00+01:00",
     )
     action.add_argument("--broker", metavar="NAME", help="only queues of this broker")
     action.add_argument("--queue", type=integer_argument(0), metavar="ID", help="only the queue with this ID")
-
-
-def target_argument(text: str) -> Target:
-    """Return ``parse_target(text)``, with argparse.ArgumentTypeError in place of its ValueError."""
-    try:
-        return parse_target(text)
-    except ValueError:
-        expected = "'earliest', 'latest', an offset, or a time with its zone, such as 2026-01-05T14:05:00Z"
-        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}") from None
 
 
 def read_positions(file: str) -> QueuePositions:
