@@ -60,6 +60,7 @@ from rocketmq_spark.wire.message.stored_message import (
     decode_first,
     decode_messages,
     decode_record,
+    first_offsets,
 )
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 from rocketmq_spark.wire.remoting import headers
@@ -248,6 +249,7 @@ INPUTS: Final[dict[str, Input]] = {
     "JSON header": Input(FRAMES[Serialization.JSON], use_arena, is_text=False),
     "binary frame": Input(FRAMES[Serialization.ROCKETMQ], use_frames, is_text=False),
     "stored messages": Input(RECORDS, lambda data: decode_messages(data, broker_name="b"), is_text=False),
+    "first offsets": Input(RECORDS, first_offsets, is_text=False),
     "messages, one by one": Input(RECORDS, lambda data: list(decode_each(data, broker_name="b")), is_text=False),
     "columns": Input(RECORDS, use_columns, is_text=False),
     "inner batch": Input(inner_batch([(b"1", b"a\x01b\x02")]), unchecked(decode_batch), is_text=False),
@@ -301,7 +303,7 @@ USED: Final[set[Any]] = {
     decode_consumer_ids, decode_consumer_running_info, decode_group_connections, decode_group_retry_settings,
     decode_group_switches, decode_lock_ok, decode_messages, decode_properties, decode_record, decode_task_report,
     decode_topic_names, decode_topic_route, decode_topic_settings, decode_topic_stats, decode_utf8, decompress,
-    decode_each, decode_first, parse_fastjson, read_pull, split_batch, decode_group_names,
+    decode_each, decode_first, first_offsets, parse_fastjson, read_pull, split_batch, decode_group_names,
 }  # fmt: skip
 """Decoders that some of ``INPUTS`` reaches."""
 
