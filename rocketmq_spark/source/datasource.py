@@ -160,8 +160,8 @@ class RocketMQDataSource(DataSource):
 
 
 def _limited_reader(options: ReadOptions, schema: StructType) -> RocketMQPopReader | RocketMQStreamReader:
-    """Return a new reader with the calls of Spark 4.2: for message-based or queue-based load balancing, by
-    ``loadBalance``. It opens no connection."""
+    """Return a new reader with the methods that Spark 4.2 calls, which accept read limits: RocketMQPopReader with
+    ``loadBalance=message``, else RocketMQStreamReader. Open no connection."""
     if options.is_message_based:
         from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 

@@ -154,9 +154,9 @@ def _warn_of_unusable_file(error: Exception) -> None:
 class QueueLookup:
     """Lookup of the queues that ``options`` select, for the plan of a batch read. Not thread-safe.
 
-    All methods raise TransportError[CLUSTER_TIMEOUT] if servers are unresponsive for ``clusterTimeoutMs``, RouteError
-    [TOPIC_NOT_FOUND | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE | NO_MASTER_BROKER] after ``missingTopicTimeoutMs``, and
-    permanent errors.
+    Methods that send requests raise TransportError[CLUSTER_TIMEOUT] if servers are unresponsive for
+    ``clusterTimeoutMs``; after ``missingTopicTimeoutMs`` RouteError[TOPIC_NOT_FOUND | NO_MASTER_BROKER |
+    TOPIC_UNAVAILABLE.NO_READABLE_QUEUE]; and permanent errors at once.
     """
 
     def __init__(self, options: BatchReadOptions, pool: ConnectionPool, sleep: Sleep = time.sleep) -> None:
@@ -273,6 +273,8 @@ class QueueLookup:
         return self._retry(broker_subject(queue.broker_name), queue.topic, lambda: self._client.call(queue, operation))
 
     def _retry(self, subject: str, topic: str, call: Callable[[], T]) -> T:
+        """Repeat ``call``, with pauses, until it succeeds, and return its result. ``subject``: broker or topic whose
+        failures are logged; ``topic``: the topic whose route ``call`` needs. Raises the errors of ``QueueLookup``."""
         return self._failures.retry_until_success(call, subject, topic, self._sleep)
 
 

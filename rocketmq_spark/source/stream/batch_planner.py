@@ -90,8 +90,7 @@ class Member(Protocol):
 
 class Drain(Protocol):
     """Request to stop this query gracefully, see ``DrainRequest``. ``check_request``: return whether there is one.
-    ``claim``: make it irreversible; return False if it was withdrawn. ``finish``: record that the queues are
-    released."""
+    ``claim``: make it irreversible; return False if it was withdrawn. ``finish``: record that queues are released."""
 
     def check_request(self) -> bool: ...
 
@@ -321,8 +320,9 @@ class BatchPlanner:
     def _collect_facts(
         self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
     ) -> QueueFacts:
-        """Return the facts of the queues of ``without_older(stored)`` whose requests did not fail. Probe the last read
-        messages of unverified and doubtful queues; after a sign of a re-created one request all bounds, and search."""
+        """Request and return the facts of the queues of ``without_older(stored)`` whose requests do not fail. Mark
+        doubtful queues, and those without a confirmed offset, as unverified, and probe the last read messages of
+        unverified ones. If one may be re-created, request the bounds of all, and search re-created ones by time."""
         offsets, client, bounds = membership.offsets, membership.client, snapshot.bounds
         stored = without_older(stored, start, snapshot)
         suspect = frozenset(offsets.suspect)

@@ -143,11 +143,12 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the ranges in ``end`` as tasks. They do not depend on ``start``: a replay after a crash reads the same
-        ranges. If ``end`` is not that of the last call, delete the outage notes of the batch before.
+        """Return tasks that read the ranges in ``end``: ``tasks_of`` cuts large ranges and joins small ones. ``start``
+        has no effect: a replay after a crash reads the same ranges. If ``end`` differs from that of the previous call
+        of ``partitions``, delete the outage notes that tasks of the previous batch left.
 
         A call before the first ``latestOffset`` replays a batch: join the group, see ``BatchPlanner.recover``, and log
-        and omit the ranges that ``skipRanges`` has; it skips nothing in other batches. Raises DataLossError for deleted
+        and omit the ranges in ``skipRanges``, which apply to no other batch. Raises DataLossError for deleted
         offsets of a replayed batch (with ``failOnDataLoss``), OptionError for a checkpoint of other options, and for a
         range of ``skipRanges`` that overlaps a range of the replayed batch and differs from it.
         """
