@@ -213,8 +213,8 @@ class GroupMembers:
         )
 
     def _group_data(self) -> ConsumerData:
-        """Return the consumer data of heartbeats: ``consumer_data`` with the group's retry topic, read or not, as in
-        Java's push consumers.
+        """Return the consumer data of heartbeats: ``consumer_data`` with a subscription to the group's retry topic, as
+        in Java's push consumers, also if this member does not read that topic.
 
         A broker takes the topics of the last heartbeat for the group's, and rejects pulls of other topics that carry no
         subscription. Without the retry topic, Java members could not read it after each heartbeat of this member.

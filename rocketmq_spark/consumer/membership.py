@@ -220,9 +220,9 @@ class Membership:
             self.rebalance()
 
     def leave(self, *, restores_resets: bool = False) -> None:
-        """Commit unconfirmed offsets, unlock queues that have none and nothing in flight, unregister at all brokers,
-        and wait. Other locks expire. ``restores_resets``: before the unlock, detect resets and
-        ``OffsetResets.restore_all``. A permanent error is raised at once, without the steps after it."""
+        """Commit unconfirmed offsets, unlock queues without such offsets and without a range in flight, ``unregister``;
+        wait for each step. Other locks expire. ``restores_resets``: before the unlock, detect resets and
+        ``restore_all``. Raise a permanent error at once, without later steps; ``unregister`` raises none."""
         self.offsets.persist()
         if restores_resets:
             self.offsets.detect_resets(self._rebalance_impl.table)

@@ -64,9 +64,9 @@ class OutageAwareClient:
         self._identities = BrokerIdentities(cluster, self.slave_reads.address)
 
     def set_reset_callback(self, on_reset: Callable[[MessageQueue, int], None]) -> None:
-        """With credentials, make later message probes pull in the query's group, and call ``on_reset`` with queue and
-        offset of an operator's reset that they consume. Without credentials do nothing: probes pull in the tools'
-        group."""
+        """With credentials, make later message probes pull in the query's group. A broker returns an operator's reset
+        to one pull only: if that is a probe, ``on_reset`` is called with the queue and the offset of the reset. Without
+        credentials do nothing: probes pull in the tools' group. Send nothing."""
         if self._options.security.credentials is not None:
             self._prober = Prober(self._options.consumer_group, on_reset)
 

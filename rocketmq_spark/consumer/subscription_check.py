@@ -88,7 +88,7 @@ def comparable_settings(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
-    """Return the options that both members report with different values."""
+    """Return the names of options that both members report with different values, in the order of ``ours``."""
     return [option for option, value in ours.items() if theirs.get(option, value) != value]
 
 
