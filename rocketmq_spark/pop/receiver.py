@@ -122,7 +122,7 @@ class Receiver:
 
     @property
     def have_all_responded(self) -> bool:
-        """Return whether at some moment all brokers had responded: each has a start position. It stays True."""
+        """Return whether all brokers once had responded to a poll: no later message is skipped. It stays True."""
         with self._changed:
             return self._receive_scheduler.have_all_responded
 

@@ -257,8 +257,9 @@ class RangePuller:
         return outcome
 
     def _find_vacancy_end(self, request: PullRequest, result: PullResult) -> int:
-        """Return the end of the vacant offsets from ``request.next_offset`` on, at most the target's end. Probe
-        as ``vacancy_end`` does, and wait for each. Cache the vacancy: later requests in it send no probe."""
+        """Return the end of the vacant offsets from ``request.next_offset`` on, at most the target's end. Unless the
+        cached vacancy has that offset, probe others as ``vacancy_end`` does, wait for each response, and cache the
+        vacancy with ``result``. An offset whose probe fails counts as not vacant; the error is not raised."""
         offset, vacant_from = request.next_offset, result.next_begin_offset
         if self._vacancy is None or offset not in self._vacancy.offsets:
             is_vacant = partial(self._probe_vacant_since, vacant_from)

@@ -155,12 +155,12 @@ class BatchSender:
         return self._bytes_in_flight
 
     def send(self, batch: SendBatch) -> None:
-        """Send ``batch`` and return without waiting for its response. An error of sending it is not raised here: the
-        call that waits for the batch retries it.
+        """Request a route and open a connection if required, send ``batch``, and do not wait for its response. Errors
+        of these steps are not raised here: the call that waits for the batch retries it.
 
-        Before sending, wait until the oldest batches in flight are stored: as long as ``batch`` would exceed
-        IN_FLIGHT_BYTES or IN_FLIGHT_REQUESTS, and as long as a batch for the same ``batch.queue`` is in flight; None
-        has no such wait. Raises the errors of ``finish``, for these earlier batches; ``batch`` is then not sent.
+        Before, wait until the oldest batches in flight are stored: as long as these and ``batch`` would exceed
+        IN_FLIGHT_BYTES or IN_FLIGHT_REQUESTS, and, unless ``batch.queue`` is None, as long as a batch for that queue is
+        in flight. Raises the errors of ``finish``, for these earlier batches; ``batch`` is then not sent.
         """
         while self._in_flight and self._is_full_for(batch):
             self._await_oldest()
