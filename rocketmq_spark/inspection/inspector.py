@@ -149,8 +149,9 @@ class Inspector:
         return sorted({name for names in found for name in names if not is_system_group(name)})
 
     def _check_known(self, masters: Masters, groups: Collection[str]) -> None:
-        """Raise OptionError[GROUP_NOT_FOUND.CLUSTER] for the first of ``groups``, sorted, that no broker has; for that
-        request the names of all groups. Without ``groups``, or if a broker does not respond, do nothing."""
+        """Request the names of all groups from each master; without ``groups`` do nothing. Pass a broker's error to
+        ``on_failure``; if that returns, raise nothing. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for the first of
+        ``groups``, sorted, that no broker has, if all have responded."""
         if not groups:
             return
         by_broker = self._query_all(masters, _query_group_names)

@@ -181,9 +181,9 @@ def _query_routes(client: RemotingClient, topics: Iterable[str]) -> dict[str, To
 
 
 def _route_rpc(topic: str, address: str) -> Rpc[TopicRoute]:
-    """Return the RPC for a route to the name server at ``address``. Decoding raises RouteError[TOPIC_NOT_FOUND] without
-    a route, OptionError[NOT_A_NAME_SERVER] for another kind of server; it marks brokers in a proxy's route as
-    proxied."""
+    """Return the RPC that requests a route from the name server or proxy at ``address``; send nothing. Decoding marks
+    all brokers in a proxy's route as proxied. It raises RouteError[TOPIC_NOT_FOUND] without a route,
+    OptionError[NOT_A_NAME_SERVER] if the response shows another kind of server, such as a broker."""
 
     def decode(response: RemotingCommand) -> TopicRoute:
         """Return the route, or raise the errors of ``_route_rpc``."""

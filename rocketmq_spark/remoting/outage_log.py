@@ -191,8 +191,8 @@ def _ends(ended: Mapping[str, _Logged], how: str, *, by: str = "") -> list[LogLi
 
 
 def _how(how: str, by: str, is_dropped: bool) -> str:
-    """Return the start of a line about ended outages: "No longer required," if dropped, else "HOW by BY", such as
-    "Replaced by KEY"; ``how`` alone if ``by`` is empty."""
+    """Return the start of a log line of ended outages: "No longer required," if dropped; else ``how``, then " by " and
+    ``by`` unless that is empty, such as "Replaced by QUEUES_UNAVAILABLE"."""
     if is_dropped:
         return "No longer required,"
     return f"{how} by {by}" if by else how

@@ -65,8 +65,8 @@ def _connections(entry: Object) -> GroupConnections:
 
 
 def _member(entry: Object) -> MemberConnection:
-    """Return one member; a missing address or language is empty. Raises ValueError for another missing or wrongly typed
-    field."""
+    """Return one member; a missing address or language is empty. Raises ValueError if the client ID or version is
+    missing, or if any field has a wrong type."""
     return MemberConnection(
         client_id=text(entry, "clientId"),
         address=_name(entry, "clientAddr"),
