@@ -217,8 +217,8 @@ class Demo:
         return was_met
 
     def _poll(self) -> None:
-        """Print new progress as ``_show_progress`` does, and sleep for 0.2 s. Raises
-        EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the broker has ended, and what ``progress_since`` does."""
+        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the broker has ended. Else print new progress as
+        ``_show_progress`` does, which raises the error of a failed query, and sleep for 0.2 s."""
         self._cluster.check()
         self._show_progress()
         time.sleep(TICK_S)

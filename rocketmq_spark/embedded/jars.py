@@ -221,8 +221,8 @@ def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> No
 
 
 def report_progress(lock: Sequence[Jar], still_missing: Sequence[Jar]) -> None:
-    """Write one line to standard error: RocketMQ's version, and how many of the lock's jars and MB are present, all but
-    ``still_missing``."""
+    """Write one line to standard error: RocketMQ's version, the number and MB of the present jars, which are those of
+    ``lock`` without ``still_missing``, and the number and MB of all jars of ``lock``."""
     total, remaining = (sum(jar.size_bytes for jar in jars) // BYTES_PER_MB for jars in (lock, still_missing))
     count = len(lock) - len(still_missing)
     sys.stderr.write(

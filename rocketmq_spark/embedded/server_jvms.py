@@ -41,8 +41,8 @@ class ServerJvms:
 
     @cached_property
     def class_path(self) -> list[str]:
-        """Return the class path of brokers and name servers. At the first call verify the jars, and download missing
-        ones."""
+        """Return the class path of brokers and name servers. The first access verifies or downloads the jars, waits and
+        raises errors, as ``rocketmq_class_path`` does."""
         return rocketmq_class_path(self._version)
 
     def launch(self, server: str) -> None:

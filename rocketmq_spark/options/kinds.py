@@ -139,7 +139,8 @@ def _parse_topics(text: str) -> tuple[str, ...]:
 
 
 def is_sql_comparison(text: str) -> bool:
-    """Return whether ``text`` contains a SQL92 comparison, IS NULL, IN or BETWEEN; ``a=1`` alone counts as a tag."""
+    """Return whether ``text`` has IS NULL, IN, BETWEEN or a comparison: with blanks around its operator, or a literal
+    after it, quoted after ``=``. ``a=1`` and ``a>b`` are tags; ``a=1 AND b=2``, or with OR, is SQL92."""
     return _SQL.search(text) is not None
 
 

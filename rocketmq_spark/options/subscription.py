@@ -269,7 +269,7 @@ class SubscriptionOptions(ReceiveOptions):
         return MessageFilter(self.sub_expression, self.expression_type)
 
     def filter_of(self, topic: str) -> MessageFilter:
-        """Return the topic's filter: none for the retry topic, whose messages passed the filter before."""
+        """Return the filter of all topics; for the retry topic UNFILTERED: its messages passed the filter before."""
         return UNFILTERED if topic == self.retry_topic else self.message_filter
 
 
