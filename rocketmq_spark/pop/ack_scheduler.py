@@ -197,8 +197,8 @@ class AckScheduler:
     def _extend(self, broker_name: str) -> bool:
         """Claim up to 1,000 of the broker's messages whose extension is due, request the invisible duration from now
         on, and wait. Store the new handles; schedule a retry for messages that failed, or whose handle is no longer
-        valid. Record the failure or success of the broker. Without messages send and record nothing. Return whether no
-        request had an error, which an invalid handle is not; after ``begin_stop`` only return True."""
+        valid; an invalid handle is no error. Record the failure or success of the broker, and return whether no request
+        had an error. Without messages send and record nothing. After ``begin_stop`` only return True."""
         if self._is_stopping:
             return True
         requested_ms = self._clock()

@@ -100,9 +100,10 @@ class DeadLetterMover:
         return limit
 
     def move(self, messages: Sequence[ReceivedMessage]) -> list[MoveOutcome]:
-        """Store messages in the group's dead-letter topic, one request after another, and log the moved ones. Return
-        an outcome for each, in order: MOVED; REJECTED if the broker refuses it permanently; RETRY after any other
-        error, and without a request for later messages of that broker. Acknowledge nothing, raise no RocketMQError."""
+        """Store messages in the group's dead-letter topic, one request after another; log the moved ones, and errors
+        by ``_warn``. Return an outcome for each, in order: MOVED; REJECTED if the broker refuses it permanently; RETRY
+        after any other error. Later messages of that broker get RETRY too, and no request. Acknowledge nothing, raise
+        no RocketMQError."""
         failing: set[str] = set()
         stored_messages = [stored_message_of(one) for one in messages]
         outcomes = [self._move(stored_message, failing) for stored_message in stored_messages]

@@ -80,8 +80,8 @@ def _entries(header_text: str | None) -> list[list[str]]:
 
 
 def _is_at(handle: BrokerHandle, record: memoryview) -> bool:
-    """Return whether a record may belong to a handle: same queue, same or larger offset. An offset is larger behind
-    messages that the broker does not deliver because it cannot decode their IPv6 hosts."""
+    """Return whether a record may belong to a handle: it has the same queue ID, and the same or a larger offset. It has
+    a larger one if the broker does not deliver earlier messages, because it cannot decode their IPv6 hosts."""
     queue_id, offset = _QUEUE_AND_OFFSET.unpack_from(record)
     return bool(queue_id == handle.pop_check_point.queue_id and offset >= handle.offset)
 

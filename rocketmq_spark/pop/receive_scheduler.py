@@ -130,11 +130,11 @@ class ReceiveScheduler:
     def schedule(
         self, capacity: int, allowed: Collection[Target], awaits_poll: Callable[[Target], bool] = lambda _: False
     ) -> Iterator[ReceiveRequest]:
-        """Yield the polls to send now to targets in ``allowed``: until 1, or 4 after one with messages, are in flight
-        to each; each for ``capacity`` messages, at most 32, and for 1 where the target is isolated. If ``capacity`` is
-        not above 0, and at targets that are empty with ``is_available_now``, only a target that has none in flight and
-        ``awaits_poll`` gets one, for 1 message. Yielded polls count as in flight, and their targets as not empty, so
-        the iterator must be consumed. Raises KeyError for a target that is not in ``set_targets``."""
+        """Yield polls to send now: each target in ``allowed`` then has 1 in flight, or 4 if its last response had
+        messages. Each is for ``capacity`` messages, at most 32 (isolated target: 1), and held for LONG_POLL_MS, before
+        the first response and with ``is_available_now`` SHORT_POLL_MS. If ``capacity`` is not above 0, or the target is
+        empty with ``is_available_now``, only ``awaits_poll`` allows one, with none in flight, for 1 message. Yielded
+        polls count as in flight, their targets as not empty: consume all. KeyError for one not in ``set_targets``."""
         for target in allowed:
             state = self._states[target]
             may_receive = capacity > 0 and not (self._is_available_now and state.is_empty)

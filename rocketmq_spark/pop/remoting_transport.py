@@ -247,10 +247,10 @@ class RemotingTransport:
         return response
 
     def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:
-        """Acknowledge messages in requests of up to 4,000, all in flight together, and wait. Return for each handle, in
-        order: True; False for an opaque handle; or the RocketMQError of its broker, which is not raised. True also if
-        the message had expired, which brokers do not report, or if its topic was deleted. Send nothing for opaque
-        handles and deleted topics."""
+        """Acknowledge messages in requests of up to 4,000, all in flight together, and wait; may request routes before.
+        Return for each handle, in order: True, also if the message had expired, which brokers do not report; or the
+        RocketMQError of its broker, which is not raised. Send no acknowledgement for an ``OpaqueHandle``, which gets
+        False, nor for a deleted topic, which gets True."""
         broker_handles = _only_broker_handles(handles)
         brokers = self._resolve_brokers(broker_handles)
         failures = self._acknowledge(broker_handles, brokers)

@@ -122,9 +122,10 @@ class Spool:
         return found
 
     def _recover(self, folder: Path) -> list[ReceivedMessage]:
-        """Lock all files of a start's folder, read and delete its batches, and return the messages. If the folder has
-        no files, or one that is logged or locked by another start, delete nothing and return []. Raises OSError,
-        OptionError[SPOOL_DIR_UNUSABLE]."""
+        """Lock all files of a start's folder, delete its batches, and return their messages, by batch number. Omit
+        unreadable batches, with a warning in the log: they are deleted too. If the folder has no files, a logged one,
+        or one that another start has locked, delete nothing and return []. Raises OSError if the folder cannot be
+        read, OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be deleted."""
         with ExitStack() as locked:
             files = sorted(folder.iterdir())
             if not files or not all(_is_abandoned(file, locked) for file in files):
