@@ -221,8 +221,8 @@ class PullWindow:
         self._depth = max(1, self._depth // 2)
 
     def _advance(self, request: PullRequest, to: int, body: memoryview) -> None:
-        """Append ``[request.next_offset, to)`` with ``body``, and update the expected size. The first response sets
-        stride and full depth; each later one raises the depth by 1 and may change the stride."""
+        """Append offsets up to ``to`` or the request's end, with ``body``; update the expected size. The first response
+        moves that end to ``to``, sets stride and full depth; others add 1 to a reduced depth, may change the stride."""
         covered, requested = to - request.next_offset, request.end_offset - request.next_offset
         if self._stride is None:
             self._extend(request, to)
