@@ -44,10 +44,10 @@ def _check_contract(extension: ModuleType) -> None:
 
 
 def native_module(name: str, requested: str | None) -> ModuleType | None:
-    """Import and return module ``name``, which needs the native extension. ``requested``, value of ``VARIABLE``: for
-    ``python`` import nothing and return None; for None return None where ``native`` would raise.
+    """Import and return module ``name``, which needs the native extension. ``requested``, value of ``VARIABLE``: with
+    ``python`` import nothing and return None; with None, not set, return None if the module is unavailable.
 
-    Raises OptionError[INVALID_OPTION_VALUE] for another value, also "", OptionError[NATIVE_DECODER_UNAVAILABLE] for
+    Raises OptionError[INVALID_OPTION_VALUE] for another value, also "", OptionError[NATIVE_DECODER_UNAVAILABLE] with
     ``native`` if ``name`` or the extension cannot be imported, or the extension has another ``CONTRACT``.
     """
     if requested not in {None, PYTHON, NATIVE}:

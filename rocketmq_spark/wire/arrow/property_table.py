@@ -37,10 +37,10 @@ class PropertyTable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UniformTable:
-    """Properties of rows that all have the properties ``names``, in this order; names are UTF-8 and distinct.
+    """Properties of rows that all have the properties ``names``, in this order: at least one, UTF-8 and distinct.
 
-    Property ``i``, counted over all rows, has the name ``names[i % len(names)]`` and the value ``text[splits[i] + 1 :
-    ends[i]]``.
+    ``splits`` and ``ends``: positions in ``text`` of the bytes behind each name and each value, row after row. Row
+    ``i // len(names)`` has property ``names[i % len(names)]`` with the value ``text[splits[i] + 1 : ends[i]]``.
     """
 
     text: pa.Buffer

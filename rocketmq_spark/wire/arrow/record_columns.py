@@ -31,9 +31,9 @@ class RecordColumns:
     """Columns of records without inner batches, each computed on call, with one value per record. ``ColumnDecoder``
     reads them.
 
-    Methods are named as the attributes of MessageExt, and return their values; but times are null where
-    ``TIMESTAMP_TYPE`` cannot hold them. ``body`` raises DamagedBodyError, also if all compressed bodies together exceed
-    ``limit_bytes``.
+    Methods are named as the attributes of MessageExt, and return their values; but times are in microseconds, not ms,
+    and null where ``TIMESTAMP_TYPE`` cannot hold them. ``body`` raises DamagedBodyError, also if all compressed bodies
+    together exceed ``limit_bytes``.
     """
 
     def __init__(self, records: RecordIndex, broker_name: str, limit_bytes: int) -> None:
@@ -113,11 +113,11 @@ class RecordColumns:
         return self.properties_table.as_map()
 
     def born_timestamp_ms(self) -> pa.TimestampArray:
-        """Return the born times as TIMESTAMP_TYPE, in microseconds; null where it cannot hold them."""
+        """Return the born times as TIMESTAMP_TYPE, in microseconds, not ms; null where it cannot hold them."""
         return _timestamps(self._records.head["born_timestamp_ms"])
 
     def store_timestamp_ms(self) -> pa.TimestampArray:
-        """Return the store times as TIMESTAMP_TYPE, in microseconds; null where it cannot hold them."""
+        """Return the store times as TIMESTAMP_TYPE, in microseconds, not ms; null where it cannot hold them."""
         return _timestamps(gather(self._records.data, TIMESTAMP, self._records.store_timestamps))
 
     def reconsume_times(self) -> pa.Int32Array:

@@ -136,13 +136,13 @@ def frame_records(
 def _places(
     stored: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], response_offsets: ResponseOffsets
 ) -> npt.NDArray[np.int64] | None:
-    """Return the queue offset of each record, counted by its position in its response where that is possible, else the
-    stored one; None if all are the stored ones. ``stored``: stored offset of each record; ``counts``: number of records
-    of each response.
+    """Return the queue offset of each record: first offset of its response plus position in it, where the response can
+    be counted, else the stored one. Return None if all equal the stored ones. ``stored``: stored offset of each record;
+    ``counts``: number of records of each response.
 
-    A broker writes an offset into a message before it adds the message to the consume queue. If that fails, all later
-    messages are one offset below their stored ones until it restarts. So positions count where a response has a message
-    for each of its offsets, and none has a stored offset below its position.
+    A broker writes an offset into a message before it adds the message to the consume queue. If that fails, it delivers
+    each later message one offset below the stored one, until it restarts. A response can be counted if it has one
+    record for each of its offsets, and no record's stored offset is below the counted one.
     """
     firsts, afters = np.array(response_offsets, np.int64).T
     begins = np.cumsum(counts) - counts
