@@ -196,7 +196,7 @@ def _quoted(values: pa.BinaryArray, position: int) -> str:
 
 
 def _problems_at(found: Mask | pa.BooleanArray, problem: str) -> RowProblems:
-    """Yield ``problem`` for each position at which ``found`` is true; null counts as false."""
+    """Yield (position, ``problem``) for each position at which ``found`` is true, ascending; null counts as false."""
     return ((int(position), problem) for position in np.flatnonzero(_mask(found)))
 
 

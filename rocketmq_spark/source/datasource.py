@@ -45,10 +45,10 @@ ADDED_BY_CREATE_TABLE: Final = "provider"
 class RocketMQDataSource(DataSource):
     """Apache RocketMQ as a batch and streaming source, and as a batch and streaming sink.
 
-    All options are checked here, before any socket is opened: an unknown, missing or contradictory option is an
-    OptionError, which Spark shows at ``.load()``. It is raised when Spark starts to read, because Spark constructs the
-    same class to write, and sink options are no errors of a reader. At ``.load()`` Spark does not pass whether the read
-    is a batch or a stream, so an option that only the other one accepts is an error later, when the read starts.
+    All options are checked here, before any socket is opened. The constructor raises no OptionError: Spark constructs
+    the same class to write, and sink options are no errors of a reader. ``schema`` raises it at ``.load()``, for an
+    unknown, missing or contradictory option. There Spark does not pass whether the read is a batch or a stream, so an
+    option that only the other one accepts is an error later, when the read starts.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:

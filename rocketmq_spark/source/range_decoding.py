@@ -181,7 +181,8 @@ class RangeDecoder:
     Where the decoder has a builder, ranges are decoded as they arrive. Once it rejects one, that range and all later
     ones of the batch are decoded when the batch ends.
 
-    ``place_limit_at``: for filtered responses, see ``placed_rows``; the decoder has both offsets as columns.
+    ``place_limit_at``: set for filtered responses only, see ``placed_rows``; the decoder then has queue offset and
+    commit log offset as columns.
 
     Not thread-safe.
     """
@@ -261,8 +262,8 @@ class RangeDecoder:
         return end_offset if self._place_limit_at is None else MAX_OFFSET
 
     def _each_once(self, batch: pa.RecordBatch, begin_offset: int, end_offset: int) -> pa.RecordBatch:
-        """Return each row once, by ascending offset; for filtered responses only those below ``end_offset``, see
-        ``placed_rows``, which raises ShiftedOffsetsError."""
+        """Return each row once, by ascending offset: all rows of unfiltered responses, those below ``end_offset`` of
+        filtered ones. For these ``placed_rows`` raises ShiftedOffsetsError, with ``begin_offset``."""
         if self._place_limit_at is None:
             return drop_duplicates(batch)
         return placed_rows(batch, begin_offset, end_offset, self._place_limit_at)
