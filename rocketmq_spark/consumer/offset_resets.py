@@ -95,7 +95,7 @@ class OffsetResets:
         sets the mark again; wait, and return whether the broker accepted it. Errors are logged at DEBUG, not raised."""
 
         def restore_at(broker: BrokerApi) -> bool:
-            """Send the reset, wait, and return True, unlike ``call`` if it sends nothing."""
+            """Send the reset, wait, and return True: ``call`` returns None if the reset is not sent, or fails."""
             broker.restore_reset(self._group, queue, self._offsets[queue])
             return True
 

@@ -132,8 +132,8 @@ class ConnectionOptions:
 
     @property
     def security(self) -> Security:
-        """Return the credentials, None unless both ``accessKey`` and ``secretKey`` are set, and the TLS settings, None
-        without ``useTLS``."""
+        """Return credentials and TLS settings in one object. Its ``credentials`` are None unless both ``accessKey`` and
+        ``secretKey`` are set, its ``tls`` is None without ``useTLS``."""
         return Security(self._credentials, self._tls)
 
     @property

@@ -234,7 +234,7 @@ class Connection:
             self._sending.release()
 
     def _lose(self, cause: RocketMQError) -> None:
-        """Record ``cause`` as the error that ended the connection, unless one is recorded, and shut the stream down.
+        """Shut the stream down, and record ``cause`` as the error that ended the connection, unless one is recorded.
         Later requests fail with the recorded error; the reader thread ends, closes the stream and fails all requests in
         flight."""
         if self._loss is None:
