@@ -1,4 +1,4 @@
-# Two commands for a newcomer: `make demo` and `make test`. Everything they need is set up in .venv first.
+# Two commands to begin with: `make demo` and `make test`. Both set up .venv first.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -6,19 +6,19 @@ STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 DOCS_STAMP := $(VENV)/.installed-docs
 
-# The Rust twin of wire/arrow. Nothing needs it; what is there is used.
+# The native implementation of wire/arrow, in Rust: optional, used if it is built.
 NATIVE_STAMP := native/target/.installed
 NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/crates.lock native/lock.py setup.py setup.cfg
 CARGO_ARGS := --locked --manifest-path native/Cargo.toml
 WORKERS ?= 5
 
-# Archives of the classes that JVMs of tests map into memory at their start instead of loading them.
+# Class archives: JVMs of tests map them into memory at their start instead of loading the classes.
 CLASSES := build/classes
 CLASSES_STAMP := $(CLASSES)/.written
 
 NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 
-# Where it is set, as in many images, each of some thousand processes of a run would compile the package anew.
+# If it is set, as in many images, each of the thousands of processes of a run compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-rest test-versions test-sparks test-sparks-short test-tables test-long mutate mutate-sample bench bench-quick compiled check docs site \
@@ -42,55 +42,55 @@ $(CLASSES_STAMP): $(STAMP)
 	$(BIN)/python -m connector_tests.support.class_archives $(CLASSES)
 	touch $@
 
-demo: $(STAMP) ## a real broker, a stream of orders, a second member that joins and leaves
+demo: $(STAMP) ## run a real broker, a stream of orders, and a second member that joins and leaves
 	$(BIN)/rocketmq-spark demo $(DEMO)
 
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test: $(STAMP) $(CLASSES_STAMP) ## whether a change is sound: all promises, the short way
+test: $(STAMP) $(CLASSES_STAMP) ## test every guarantee in the short form
 	$(PYTEST) $(TESTS)
 
-test-all: $(STAMP) $(CLASSES_STAMP) ## the same and groups, outages, crashes, security, examples and the demo; all but the long forms
+test-all: $(STAMP) $(CLASSES_STAMP) ## test also groups, outages, crashes, security, examples and the demo; all but the long forms
 	$(PYTEST) -m "not long and not versions and not tables and not sparks" $(TESTS)
 
-test-rest: $(STAMP) $(CLASSES_STAMP) ## what test-all has and test has not, and what needs the native decoder
+test-rest: $(STAMP) $(CLASSES_STAMP) ## run the tests of test-all that test omits, and those that need the native decoder
 	$(PYTEST) -m "(full or native) and not long and not versions and not tables and not sparks" $(TESTS)
 
-test-versions: $(STAMP) ## the core stories on all versions of RocketMQ, one after the other
+test-versions: $(STAMP) ## run the core tests on all versions of RocketMQ, one after the other
 	$(BIN)/python -m pytest -m versions $(TESTS)
 
-test-sparks: $(STAMP) ## the main stories on Spark 4.0 to 4.3, which it makes below build/sparks; prints their figures
+test-sparks: $(STAMP) ## run the main end-to-end tests on Spark 4.0 to 4.3, installed below build/sparks; print their figures
 	$(BIN)/python -m pytest -m "sparks and not long" $(TESTS)
 	cat build/sparks.txt
 
-test-sparks-short: $(STAMP) ## one kill story and one sink story of them, on Spark 4.0 and 4.1
+test-sparks-short: $(STAMP) ## run one kill test and one sink test of them, on Spark 4.0 and 4.1
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "sparks and not long" \
 	  -k "(is_killed_reads_each_message or rows_are_written) and (4.0 or 4.1)" connector_tests/spark/test_sparks.py
 
-test-tables: $(STAMP) ## the jobs of Delta and Iceberg, killed, on Sparks below build/sparks that it makes
+test-tables: $(STAMP) ## kill jobs with Delta and Iceberg, on Spark versions installed below build/sparks
 	rm -f build/tables.txt
 	$(BIN)/python -m pytest -m tables $(TESTS)
 	cat build/tables.txt
 
-test-long: $(STAMP) ## the long forms of fuzz, soak and kill sweeps
+test-long: $(STAMP) ## run the long forms of fuzz, soak and kill sweeps
 	$(BIN)/python -m pytest -m long $(TESTS)
 
-mutate: $(STAMP) ## mutation tests of the pure modules, long; ROOM=name: of one room; writes build/mutation.md
+mutate: $(STAMP) ## run mutation tests of the pure modules, long; ROOM=name: of one room; write build/mutation.md
 	$(BIN)/python tools/mutate.py $(ROOM)
 
-mutate-sample: $(STAMP) ## those of a few functions
+mutate-sample: $(STAMP) ## run mutation tests of a few functions
 	$(BIN)/python tools/mutate.py --sample
 
-compiled: $(STAMP) ## the package's bytecode, as pip writes it where it installs
+compiled: $(STAMP) ## compile the package's bytecode, as pip does at an installation
 	$(BIN)/python -m compileall -q rocketmq_spark pyspark_rocketmq.py rocketmq_spark_python.py
 
-bench: $(BENCH_STAMP) $(NATIVE_WHERE_CARGO_IS) compiled ## beside Java's clients and Spark's Kafka connector, an hour; writes docs/benchmarks
+bench: $(BENCH_STAMP) $(NATIVE_WHERE_CARGO_IS) compiled ## compare with Java's clients and Spark's Kafka connector, an hour; write docs/benchmarks
 	$(BIN)/python -m connector_tests.benchmarks $(BENCH)
 
-bench-quick: $(BENCH_STAMP) $(NATIVE_WHERE_CARGO_IS) compiled ## the same with fewer messages and rounds, 5 minutes; writes build/benchmarks
+bench-quick: $(BENCH_STAMP) $(NATIVE_WHERE_CARGO_IS) compiled ## run bench with fewer messages and rounds, 5 minutes; write build/benchmarks
 	$(BIN)/python -m connector_tests.benchmarks --quick --into build/benchmarks $(BENCH)
 
-check: $(STAMP) ## lint, format, types, layers, generated docs
+check: $(STAMP) ## check lint, format, types, layers and generated docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -99,13 +99,13 @@ check: $(STAMP) ## lint, format, types, layers, generated docs
 
 STUBS := rocketmq_spark/wire/grpc/messaging
 
-stubs: $(STAMP) ## compile the messages that a proxy is sent and answers
+stubs: $(STAMP) ## compile the messages of requests to a proxy and of its responses
 	$(BIN)/python -m grpc_tools.protoc --proto_path=. --python_out=. --pyi_out=. $(STUBS).proto
 
 docs: $(STAMP) ## write the generated parts of the documentation
 	$(BIN)/python tools/generate_docs.py
 
-site: $(DOCS_STAMP) docs ## the documentation as a site; a broken link fails; writes build/site
+site: $(DOCS_STAMP) docs ## build the documentation as a site in build/site; a broken link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 native: $(NATIVE_STAMP) ## build the Rust decoder into the source tree; needs cargo
@@ -114,16 +114,16 @@ $(NATIVE_STAMP): $(STAMP) $(NATIVE_SOURCES)
 	ROCKETMQ_SPARK_BUILD_NATIVE=1 $(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $@
 
-wheel: $(STAMP) ## a wheel with the Rust decoder, for every Python from 3.11 on this platform; writes dist
+wheel: $(STAMP) ## build a wheel with the Rust decoder in dist, for every Python from 3.11 on this platform
 	ROCKETMQ_SPARK_BUILD_NATIVE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
-check-native: ## format, lint and test of the Rust decoder
+check-native: ## check format, lint and tests of the Rust decoder
 	cargo fmt --check --manifest-path native/Cargo.toml
 	$(PYTHON) native/lock.py
 	cargo clippy $(CARGO_ARGS) --all-targets --features python -- -D warnings
 	cargo test --quiet $(CARGO_ARGS)
 
-fuzz-native: native ## 10 million mutated bodies through both decoders
+fuzz-native: native ## decode 10 million mutated bodies with both decoders
 	$(BIN)/python -m pytest -m long connector_tests/properties/test_native_fuzz.py
 
 clean:
