@@ -50,7 +50,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-
 test: $(STAMP) $(CLASSES_STAMP) ## test every guarantee in the short form
 	$(PYTEST) $(TESTS)
 
-test-all: $(STAMP) $(CLASSES_STAMP) ## test also groups, outages, crashes, security, examples and the demo; all but the long forms
+test-all: $(STAMP) $(CLASSES_STAMP) ## test also groups, outages, crashes, security, examples and the demo; not versions, sparks, tables and long forms
 	$(PYTEST) -m "not long and not versions and not tables and not sparks" $(TESTS)
 
 test-rest: $(STAMP) $(CLASSES_STAMP) ## run the tests of test-all that test omits, and those that need the native decoder
