@@ -8,7 +8,7 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queue, queues
-from connector_tests.support.simulated_cluster import SimulatedBroker, SimulatedCluster, SimulatedClusterClient
+from connector_tests.support.simulated_cluster import Reach, SimulatedBroker, SimulatedCluster, SimulatedClusterClient
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import SimulatedQuery
 from rocketmq_spark.consumer.membership import Membership
@@ -384,3 +384,34 @@ def test_a_move_of_nothing_holds_up_no_run() -> None:
             run.resume()
             group.pass_time(11_000)
         assert not run.is_alive
+
+
+def test_a_restored_checkpoint_skips_nothing_of_a_queue_that_was_away() -> None:
+    """The others were reset, and this one resumed from the group's offset: half of its messages never came."""
+    with SimulatedGroup({"t": {"a": 1, "b": 1}}) as group:
+        query = group.query("A", groupOffsets="checkpoint")
+        for one in group.cluster.queues():
+            group.cluster.produce(one, 4)
+        group.start(query, available_now=True).resume()
+        for one in group.cluster.queues():
+            group.cluster.produce(one, 4)
+            group.cluster.brokers[one.broker_name].offsets[one] = 8
+        run = group.start(query)
+        for reach in (Reach.UNAVAILABLE, Reach.UP):
+            group.cluster.brokers["b"].reach = reach
+            for _ in range(4):
+                run.resume()
+                group.pass_time(11_000)
+        assert sorted(map(str, ranges_of(query))) == ["t@a:0[0,4)", "t@a:0[4,8)", "t@b:0[0,4)", "t@b:0[4,8)"]
+
+
+def test_a_queue_that_is_away_is_not_reported_as_behind_the_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
+    """The advice, at each plan, was to remove the option, while the group was ahead of the checkpoint."""
+    with SimulatedGroup({"t": {"a": 1}}, options={"missingQueues": "drop"}) as group:
+        query = restored(group, groupOffsets="checkpoint")
+        group.cluster.brokers["a"].permission = 2
+        run = group.start(query)
+        for _ in range(3):
+            run.resume()
+            group.pass_time(11_000)
+        assert not [line for line in caplog.messages if "GROUP_OFFSETS_KEPT" in line]

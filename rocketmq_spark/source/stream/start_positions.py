@@ -273,16 +273,16 @@ class TopicStarts:
         return start if has_offset else start.advanced({})
 
     def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
-        """Start all topics that have not started: commit start positions of unread ones, reset the group's offsets if
-        required, wait, and log it. No topic starts while ``snapshot`` is incomplete, a group to reset has other members
-        or a broker has not responded to a read, search or write: call it again. Raises permanent errors, those of
+        """Start topics that have not started: commit start positions of unread ones, reset the group's offsets if
+        required, wait, and log it. None starts while ``snapshot`` is incomplete, a group to reset has other members or
+        awaited queues, or a broker has not responded: call it again. Raises permanent errors, those of
         ``first_positions`` and ``check_assigned``, and OptionError[COMMITTED_OFFSETS_NOT_FOUND]."""
         self._subscribed = snapshot.topics
         must_reset_group = self.must_reset_group(start)
         has_other_members = must_reset_group and membership.members.record_other_members()
-        if not snapshot.is_complete or has_other_members:
-            # Only a complete snapshot shows that a topic has no queues.
-            return
+        away = self._queues_away(start, snapshot) if must_reset_group else set()
+        if not snapshot.is_complete or has_other_members or (away and self._options.missing_queues != "drop"):
+            return  # only a complete snapshot shows that a topic has no queues
         check_assigned(self._options.assigned or (), start, snapshot)
         queues = [queue for queue in snapshot.bounds if queue.topic not in self.topics]
         self.has_queues = bool(queues)
@@ -293,7 +293,7 @@ class TopicStarts:
         point = self._point if must_reset_group else self._point_of_unread(start, stored)
         self._check_group_offsets(point, unread)
         to_restore = group_positions_ahead(start, stored, snapshot.bounds) if must_reset_group else {}
-        if must_reset_group and start.queues and not to_restore:
+        if must_reset_group and start.queues and queues and not (to_restore or away):
             log.info(
                 "GROUP_OFFSETS_KEPT: No committed offset of the group is ahead of this checkpoint; "
                 "groupOffsets=checkpoint has no effect. Remove the option."
@@ -322,6 +322,11 @@ class TopicStarts:
             self.topics |= {queue.topic for queue in queues}
             self._log_resumption(snapshot, {queue: stored[queue] for queue in read_by_group if queue not in to_move})
             self._log_lost_offsets(start, stored)
+
+    def _queues_away(self, start: SourceOffset, snapshot: MetadataSnapshot) -> set[MessageQueue]:
+        """Return the queues to read that ``start`` has and ``snapshot`` lacks: their group offsets cannot be reset."""
+        to_read = filter(self._options.reads, start.queues)
+        return {queue for queue in to_read if queue.topic in snapshot.topics and queue not in snapshot.bounds}
 
     def _point_of_unread(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> StartingPoint:
         """Return the start position of unread topics: the configured one. With a pattern, it is the first message if
