@@ -334,6 +334,20 @@ def test_a_restored_checkpoint_skips_nothing_without_a_line(caplog: pytest.LogCa
         )
 
 
+@pytest.mark.parametrize("first", [6, 8])
+def test_what_was_deleted_since_a_checkpoint_was_restored_is_not_skipped_in_silence(
+    first: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a backup older than the brokers' retention nothing was reported, and nothing failed."""
+    with SimulatedGroup({"t": {"a": 1}}) as group:
+        query = restored(group)
+        (only,) = group.cluster.queues()
+        group.cluster.brokers["a"].min_offsets[only] = first
+        group.start(query, available_now=True).resume()
+        (line,) = (line for line in caplog.messages if "GROUP_AHEAD_OF_CHECKPOINT" in line)
+        assert f"are 4 offsets ahead of this checkpoint; this query skips them: {only}[4,8)" in line
+
+
 def test_a_restored_checkpoint_wins_wherever_the_start_is_killed() -> None:
     """In each place once: nothing is passed over, and once the batch is logged a start without the option continues."""
     points = 0

@@ -85,13 +85,12 @@ def _passed_over(
     positions: Mapping[MessageQueue, Position], start: SourceOffset, facts: QueueFacts
 ) -> Iterator[QueueRange]:
     """Yield, in no order, the range between the checkpoint's offset and the position of each queue that the checkpoint
-    has and that was not emptied and has no loss. Offsets below the min offset are left out: an earlier start has
-    reported their loss."""
+    has and that was not emptied and has no loss. It includes messages that brokers have deleted: a checkpoint that was
+    restored from a backup may be older than their retention."""
     for queue in positions.keys() & start.queues.keys() - set(facts.emptied):
-        position = positions[queue]
-        begin_offset = max(start.queues[queue].end_offset, facts.bounds[queue].min_offset)
-        if position.lost is None and begin_offset < position.offset:
-            yield QueueRange(queue, begin_offset, position.offset)
+        position, read_to = positions[queue], start.queues[queue].end_offset
+        if position.lost is None and read_to < position.offset:
+            yield QueueRange(queue, read_to, position.offset)
 
 
 def _stale_commits(
