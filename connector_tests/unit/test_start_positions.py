@@ -335,7 +335,7 @@ def test_a_restored_checkpoint_skips_nothing_without_a_line(caplog: pytest.LogCa
 
 
 @pytest.mark.parametrize("first", [6, 8])
-def test_what_was_deleted_since_a_checkpoint_was_restored_is_not_skipped_in_silence(
+def test_what_was_deleted_since_a_checkpoint_was_restored_is_reported_as_skipped(
     first: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Of a backup older than the brokers' retention nothing was reported, and nothing failed."""
@@ -400,7 +400,7 @@ def test_a_move_of_nothing_holds_up_no_run() -> None:
         assert not run.is_alive
 
 
-def test_a_restored_checkpoint_skips_nothing_of_a_queue_that_was_away() -> None:
+def test_a_restored_checkpoint_skips_nothing_of_an_unavailable_queue() -> None:
     """The others were reset, and this one resumed from the group's offset: half of its messages never came."""
     with SimulatedGroup({"t": {"a": 1, "b": 1}}) as group:
         query = group.query("A", groupOffsets="checkpoint")
@@ -419,7 +419,7 @@ def test_a_restored_checkpoint_skips_nothing_of_a_queue_that_was_away() -> None:
         assert sorted(map(str, ranges_of(query))) == ["t@a:0[0,4)", "t@a:0[4,8)", "t@b:0[0,4)", "t@b:0[4,8)"]
 
 
-def test_a_queue_that_is_away_is_not_reported_as_behind_the_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unavailable_queue_is_not_reported_as_behind_the_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
     """The advice, at each plan, was to remove the option, while the group was ahead of the checkpoint."""
     with SimulatedGroup({"t": {"a": 1}}, options={"missingQueues": "drop"}) as group:
         query = restored(group, groupOffsets="checkpoint")

@@ -280,8 +280,8 @@ class TopicStarts:
         self._subscribed = snapshot.topics
         must_reset_group = self.must_reset_group(start)
         has_other_members = must_reset_group and membership.members.record_other_members()
-        away = self._queues_away(start, snapshot) if must_reset_group else set()
-        if not snapshot.is_complete or has_other_members or (away and self._options.missing_queues != "drop"):
+        unavailable = self._unavailable_queues(start, snapshot) if must_reset_group else set()
+        if not snapshot.is_complete or has_other_members or (unavailable and self._options.missing_queues != "drop"):
             return  # only a complete snapshot shows that a topic has no queues
         check_assigned(self._options.assigned or (), start, snapshot)
         queues = [queue for queue in snapshot.bounds if queue.topic not in self.topics]
@@ -293,7 +293,7 @@ class TopicStarts:
         point = self._point if must_reset_group else self._point_of_unread(start, stored)
         self._check_group_offsets(point, unread)
         to_restore = group_positions_ahead(start, stored, snapshot.bounds) if must_reset_group else {}
-        if must_reset_group and start.queues and queues and not (to_restore or away):
+        if must_reset_group and start.queues and queues and not (to_restore or unavailable):
             log.info(
                 "GROUP_OFFSETS_KEPT: No committed offset of the group is ahead of this checkpoint; "
                 "groupOffsets=checkpoint has no effect. Remove the option."
@@ -323,7 +323,7 @@ class TopicStarts:
             self._log_resumption(snapshot, {queue: stored[queue] for queue in read_by_group if queue not in to_move})
             self._log_lost_offsets(start, stored)
 
-    def _queues_away(self, start: SourceOffset, snapshot: MetadataSnapshot) -> set[MessageQueue]:
+    def _unavailable_queues(self, start: SourceOffset, snapshot: MetadataSnapshot) -> set[MessageQueue]:
         """Return the queues to read that ``start`` has and ``snapshot`` lacks: their group offsets cannot be reset."""
         to_read = filter(self._options.reads, start.queues)
         return {queue for queue in to_read if queue.topic in snapshot.topics and queue not in snapshot.bounds}
