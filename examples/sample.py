@@ -22,7 +22,9 @@ ORDERS = (
     '{"orderNo": "A-1", "version": 2, "status": "shipped"}',
 )
 
-START_OPTIONS = frozenset({"startingoffsets", "startingtimestamp", "consumefromwhere", "consumetimestamp"})
+START_OPTIONS = frozenset(
+    {"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "consumefromwhere", "consumetimestamp"}
+)
 """Options of the source that set the start position, in lower case: names of options are not case-sensitive."""
 
 

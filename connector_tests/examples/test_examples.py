@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from collections import Counter
 from pathlib import Path
@@ -36,6 +37,15 @@ def test_every_example_is_run_by_a_test() -> None:
         (Path(__file__).parent / name).read_text("utf-8") for name in ("test_examples.py", "test_tables.py")
     )
     assert [example.name for example in EXAMPLES if f'"{example.name}"' not in tested] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "consumeFromWhere"]
+)
+def test_a_job_with_a_start_position_gets_no_second_one(name: str) -> None:
+    with_start_position = runpy.run_path(script("sample.py"))["with_start_position"]
+    assert with_start_position({name: "x"}) == {name: "x"}
+    assert with_start_position({}) == {"startingOffsets": "earliest"}
 
 
 @pytest.mark.full
