@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import platform
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -73,7 +74,7 @@ def control() -> Iterator[Control]:
     """The control folder of a run that has ended. No call leaves it behind."""
     path = Path(tempfile.mkdtemp(prefix=PREFIX))
     path.rmdir()
-    yield Control("host", str(path))
+    yield Control(platform.node(), str(path))
     assert not path.exists()
 
 
@@ -136,6 +137,20 @@ def test_second_run_that_a_user_stops_ends_the_call(control: Control) -> None:
     writer = runs_of(control, batch, is_stopped_by_a_user)
     assert returned(writer) is writer.queries[1]
     assert writer.triggers == [AVAILABLE_NOW, UNTIL_STOPPED]
+
+
+def test_request_that_no_run_can_find_is_not_repeated_for_ever(control: Control) -> None:
+    """The driver may have a temporary directory of its own on this machine."""
+    writer = runs_of(control, no_batch, does_not_find_its_request, no_batch)
+    assert returned(writer) is writer.queries[2]
+    assert writer.triggers == [AVAILABLE_NOW, UNTIL_STOPPED, AVAILABLE_NOW]
+
+
+def test_driver_on_another_machine_gets_no_request(control: Control) -> None:
+    """Its temporary directory may have the same path as the one here, where it would not find the request."""
+    writer = runs_of(control._replace(host="elsewhere"), batch, batch, no_batch)
+    assert returned(writer) is writer.queries[2]
+    assert writer.triggers == [AVAILABLE_NOW] * 3
 
 
 @pytest.mark.parametrize("elsewhere", [None, Control("host", "/no/such/folder")])

@@ -10,6 +10,7 @@ run until a run has no batch.
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -51,8 +52,10 @@ def run_available_now(
 
     begin = start or (lambda writer: writer.start())
     query = _one_run(writer, begin)
+    has_missed_request = False
     while not HAS_READ_LIMITS:
-        requests = _end_requests(query)
+        has_batch = any(map(has_advanced, query.recentProgress))
+        requests = [] if has_missed_request and not has_batch else _end_requests(query)
         try:
             last = _run_to_ends(writer, begin, requests) if requests else None
         finally:
@@ -60,8 +63,9 @@ def run_available_now(
                 request.withdraw()
         if last is not None:
             return last
-        if not requests and not any(map(has_advanced, query.recentProgress)):
+        if not (requests or has_batch):
             return query
+        has_missed_request |= bool(requests)
         query = _one_run(writer, begin)
     return query
 
@@ -111,8 +115,10 @@ def _end_requests(query: StreamingQuery) -> list[EndRequest]:
 
 def _make_request(control: Control) -> EndRequest | None:
     """Wait until the previous start has left and so removed its folder, at most ``LEAVE_TIMEOUT_S``; then, also after
-    the timeout, create the request and return it. None if it cannot be created, as when the folder still exists: see
-    ``EndRequest.create``."""
+    the timeout, create the request and return it. None if it cannot be created, as when the folder still exists (see
+    ``EndRequest.create``), and at once if the driver's machine has another name."""
+    if control.host != platform.node():
+        return None
     deadline = time.monotonic() + LEAVE_TIMEOUT_S
     while control.path.exists() and time.monotonic() < deadline:
         time.sleep(POLL_S)
