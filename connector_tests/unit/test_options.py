@@ -811,6 +811,9 @@ SQL_EXPRESSIONS = (
     "a=1 or b=2",
     "price BETWEEN 1 AND 3",
     "region not in ('north', 'south')",
+    "region CONTAINS 'or'",
+    "region not startswith 'n'",
+    "region EndsWith'th'",
 )
 
 

@@ -66,7 +66,7 @@ _INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
 _EXPRESSION: Final = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f]*[^\x00-\x20|][^\x00-\x08\x0b\x0c\x0e-\x1f]*")
 _SQL: Final = re.compile(
     r"""\w \s* (<>|[<>]=?) \s* [-+.\d'] | \w \s+ (<>|[<>]=?|=) \s+ \S | \w \s* = \s* '
-    | \bIS \s+ (NOT\s+)? NULL\b | \bIN \s* \( | \bBETWEEN \s+ \S+ \s+ AND\b
+    | \bIS \s+ (NOT\s+)? NULL\b | \bIN \s* \( | \bBETWEEN \s+ \S+ \s+ AND\b | \s(CONTAINS|STARTSWITH|ENDSWITH) \s* '
     | = \S* \s+ (AND|OR) \s+ \S+ =""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -139,8 +139,9 @@ def _parse_topics(text: str) -> tuple[str, ...]:
 
 
 def is_sql_comparison(text: str) -> bool:
-    """Return whether ``text`` has IS NULL, IN, BETWEEN or a comparison: with blanks around its operator, or a literal
-    after it, quoted after ``=``. ``a=1`` and ``a>b`` are tags; ``a=1 AND b=2``, or with OR, is SQL92."""
+    """Return whether ``text`` has IS NULL, IN, BETWEEN, CONTAINS, STARTSWITH, ENDSWITH or a comparison: with blanks
+    around its operator, or a literal after it, quoted after ``=``. ``a=1`` and ``a>b`` are tags; ``a=1 AND b=2``, or
+    with OR, is SQL92."""
     return _SQL.search(text) is not None
 
 
