@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.options import USES, ReadOptions, WriteOptions
+from rocketmq_spark.options import USES, ReadOptions, ViewOptions, WriteOptions
 from rocketmq_spark.options.foreign_names import BY_PREFIX, HINTS, REPLACED_BY, hint_for
 from rocketmq_spark.options.table import rows
 
@@ -77,6 +77,14 @@ def test_an_end_of_reading_gets_the_trigger_as_hint(name: str) -> None:
     assert suggestion(ReadOptions.parse, READ | {name: "latest"}) == (
         "A stream has no end position. Use spark.read, or trigger(availableNow=True) to read up to the current end."
     )
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
+def test_an_end_of_reading_is_an_option_of_another_call_for_a_view_and_a_write(name: str) -> None:
+    """A view is read by spark.read, and a batch write is no stream."""
+    expected = f"{name!r} is an option of spark.read, and not of this call."
+    assert suggestion(ViewOptions.parse, {"namesrvAddr": "a:9876", "view": "topics", name: "latest"}) == expected
+    assert suggestion(WriteOptions.parse, WRITE | {name: "latest"}) == expected
 
 
 @pytest.mark.parametrize("name", ["topicsToRead", "offsets", "timeoutMs", "owner", "maxBytes"])

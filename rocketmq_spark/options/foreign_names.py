@@ -21,7 +21,10 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "endingoffsetsbytimestamp": _NO_END,
     }
 )
-"""By name in lower case: hints for names without a replacement."""
+"""By name in lower case: hints for names without a replacement. Ends of reading have one in streaming reads only."""
+
+STARTING_OFFSETS: Final = "startingoffsets"
+"""Option, in lower case, of reads of messages. Batch reads have ends too, so these are unknown to streams only."""
 
 REPLACED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -69,15 +72,16 @@ BY_PREFIX: Final = (
 
 
 def hint_for(name: str, known: Mapping[str, str], elsewhere: Mapping[str, str]) -> str | None:
-    """Return the hint for the name, in any case, of an unknown option: the fixed hint of ``HINTS``; else, for an option
-    of another connector, the options of the call that replace it, or its first replacement with the calls that have it.
-    Without a replacement, a hint for names that begin with "kafka."; None for other names.
+    """Return the hint for the name, in any case, of an unknown option: the fixed hint of ``HINTS``, for an end of
+    reading only if the call has ``STARTING_OFFSETS``; else, for an option of another connector, the options of the call
+    that replace it, or its first replacement with the calls that have it. Without a replacement, a hint for names that
+    begin with "kafka."; None for other names.
 
     ``known``: options of the call, by name in lower case. ``elsewhere``: for all options, by name in lower case, the
     calls that have them, as text.
     """
     lower = name.lower()
-    if lower in HINTS:
+    if lower in HINTS and (HINTS[lower] is not _NO_END or STARTING_OFFSETS in known):
         return HINTS[lower]
     replacements = REPLACED_BY.get(lower) or next(
         (found for prefix, found in BY_PREFIX if lower.startswith(prefix)), ()
