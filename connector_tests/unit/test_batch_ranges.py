@@ -223,3 +223,16 @@ def test_range_that_ends_before_the_oldest_message_is_empty() -> None:
     assert planned({FIRST: 0, SECOND: 0}, **given, startingTimestamp="5") == [(1, 0, 1)]
     assert raised(**given, startingOffsets=by_queue(4, 0)).condition == "END_BEFORE_START"
     assert raised(endingOffsets=by_queue(2, 1)).condition == "OFFSETS_OUT_OF_RANGE"
+
+
+def test_listed_end_before_a_listed_start_is_an_error_wherever_the_queue_begins() -> None:
+    """A start that happens to equal the min offset was taken for the oldest message, and the read was empty."""
+    for start in (3, 4):
+        error = raised(startingOffsets=by_queue(start, 0), endingOffsets=by_queue(2, 1), failOnDataLoss="false")
+        assert (error.condition, error.context["ranges"]) == ("END_BEFORE_START", f"{FIRST} from {start} to 2")
+
+
+def test_listed_end_before_a_start_at_the_end_is_an_error_as_in_kafkas_source() -> None:
+    by_offset = {"startingTimestamp": "5", "endingOffsets": by_queue(7, 3)}
+    error = raised(None, {FIRST: 10, SECOND: 1}, **by_offset, **LATEST_STRATEGY)
+    assert (error.condition, error.context["ranges"]) == ("END_BEFORE_START", f"{FIRST} from 10 to 7")

@@ -54,6 +54,10 @@ class RangeEnd(NamedTuple):
         positions = {} if self.is_time else self.positions.by_queue(queues)
         return [queue for queue, position in positions.items() if position in FALLBACKS]
 
+    def is_listed(self, queue: MessageQueue) -> bool:
+        """Return whether the queue's position is a listed offset: no word, and no time."""
+        return not self.is_time and self.positions.by_queue([queue]).get(queue, EARLIEST) >= 0
+
     def resolve(
         self,
         bounds: Mapping[MessageQueue, QueueBounds],
@@ -137,8 +141,8 @@ def batch_ranges(
 
     ``start``, ``end``: each with the offsets to which it resolves. Raises OptionError[OFFSETS_OUT_OF_RANGE |
     END_BEFORE_START], which lists all queues. With ``fail_on_data_loss`` false, offsets below the min offset are no
-    error: those of a range are logged as deleted and left out. A range from the min offset to an end below it is empty,
-    and no error.
+    error: those of a range are logged as deleted and left out. A range from the min offset to an end below it is then
+    empty, and no error, unless the option lists the min offset as a number.
     """
     (start_end, starts), (end_end, ends) = start, end
     _check_bounds(start_end, starts, bounds, fail_on_data_loss=fail_on_data_loss)
@@ -146,7 +150,7 @@ def batch_ranges(
     reversed_ranges = [
         f"{queue} from {starts[queue]} to {ends[queue]}"
         for queue, held in bounds.items()
-        if ends[queue] < starts[queue] != held.min_offset
+        if ends[queue] < starts[queue] and (starts[queue] != held.min_offset or start_end.is_listed(queue))
     ]
     if reversed_ranges:
         raise OptionError(
