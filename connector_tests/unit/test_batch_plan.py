@@ -1,13 +1,21 @@
-"""The plan of a batch read on the driver's disk."""
+"""The plan of a batch read: on the driver's disk, and requested from the right brokers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
-from rocketmq_spark.source.batch.batch_plan import LOCAL_DIRS, BatchPlan, StoredPlan
+from connector_tests.support.group_bodies import topic_stats
+from connector_tests.support.scripted_broker import build_response
+from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from connector_tests.support.streams import eventually
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.options import BatchReadOptions
+from rocketmq_spark.source.batch.batch_plan import LOCAL_DIRS, BatchPlan, QueueLookup, StoredPlan
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 PLAN = BatchPlan([QueueRange(QUEUE, 2, 9)], {"broker-a": BrokerAddress("a:10911")})
@@ -78,3 +86,49 @@ def test_plan_that_cannot_be_read_is_logged_and_replaced(
     assert stored(tmp_path).read() is None
     assert "PLAN_NOT_STORED" in caplog.text
     assert stored(tmp_path).keep(LATER) == LATER
+
+
+# ------------------------------------------------------------------------------------------------- what brokers return
+
+AT_A = MessageQueue("orders", "a", 0)
+
+
+@pytest.fixture
+def two() -> Iterator[ScriptedCluster]:
+    """Two brokers, each with the first offset 3 or 7 of its queue, which is empty, as the group's offset too."""
+    with ScriptedCluster("a", "b") as cluster:
+        for (name, broker), first in zip(cluster.brokers.items(), (3, 7), strict=True):
+            bounds = {MessageQueue("orders", name, 0): QueueBounds(first, first)}
+            pulled = {"nextBeginOffset": str(first), "minOffset": str(first), "maxOffset": str(first)}
+            offset = build_response(fields={"offset": str(first)})
+            broker.on(RequestCode.GET_TOPIC_STATS_INFO, topic_stats(bounds))
+            broker.on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.PULL_NOT_FOUND, pulled))
+            broker.on(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, offset)
+            broker.on(RequestCode.QUERY_CONSUMER_OFFSET, offset)
+        yield cluster
+
+
+def is_closed(cluster: ScriptedCluster, address: str) -> bool:
+    """The first connection to the address."""
+    return cluster.pool.connection_number(address) == 2
+
+
+@pytest.mark.parametrize(
+    "query",
+    [lambda lookup: lookup.search_offsets({AT_A: 5}), lambda lookup: lookup.query_committed("g", [AT_A])],
+    ids=["by time", "of the group"],
+)
+def test_offsets_are_those_of_the_queues_broker_though_another_one_has_its_address_now(
+    two: ScriptedCluster, query: Callable[[QueueLookup], dict[MessageQueue, int]]
+) -> None:
+    """Between the bounds and the offsets, which alone do not show whose they are."""
+    given = {"namesrvAddr": NAME_SERVER, "subscribe": "orders", "clusterTimeoutMs": "10000"}
+    options = BatchReadOptions.parse(given)
+    lookup = QueueLookup(options, two.pool, lambda _: None)
+    assert lookup.query_bounds(lookup.query_queues(["orders"]))[AT_A].min_offset == 3
+    two.exchange("a", "b")
+    for broker in two.brokers.values():
+        broker.next_session().hang_up()
+    for address in ("a:10911", "b:10911"):
+        eventually(partial(is_closed, two, address), "a closed connection")
+    assert query(lookup) == {AT_A: 3}

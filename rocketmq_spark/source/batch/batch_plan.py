@@ -249,7 +249,7 @@ class QueueLookup:
         found: dict[MessageQueue, int] = {}
         for of_broker in _by_topic_and_broker(timestamps_ms).values():
             requested = {queue: timestamps_ms[queue] for queue in of_broker}
-            found |= self._call(
+            found |= self._call_verified(
                 of_broker[0], partial(Broker.search_offsets, timestamps_ms=requested, prober=self._prober)
             )
         return found
@@ -259,7 +259,9 @@ class QueueLookup:
         without one. ``group`` is None only without queues. Raises the errors of ``QueueLookup``, see there."""
         found: dict[MessageQueue, int | None] = {}
         for of_broker in _by_topic_and_broker(queues).values():
-            found |= self._call(of_broker[0], partial(Broker.query_offsets, group=str(group), queues=of_broker))
+            found |= self._call_verified(
+                of_broker[0], partial(Broker.query_offsets, group=str(group), queues=of_broker)
+            )
         return found
 
     def masters(self, broker_names: Collection[str]) -> dict[str, BrokerAddress]:
@@ -272,6 +274,18 @@ class QueueLookup:
         """Call ``operation`` with the master of the queue's broker, with retries, and return its result."""
         return self._retry(broker_subject(queue.broker_name), queue.topic, lambda: self._client.call(queue, operation))
 
+    def _call_verified(self, queue: MessageQueue, operation: Callable[[Broker], T]) -> T:
+        """Do what ``_call`` does, each time after a request for the broker's name: the result does not show it, and
+        brokers may have exchanged their addresses since the bounds were requested. Not behind a proxy."""
+
+        def call(broker: Broker) -> T:
+            """Return the result of ``operation``. Raises what it does, and RouteError[BROKER_ADDRESS_MISMATCH]."""
+            if broker.address.broker_name is None:
+                _held_at(queue, broker)
+            return operation(broker)
+
+        return self._call(queue, call)
+
     def _retry(self, subject: str, topic: str, call: Callable[[], T]) -> T:
         """Repeat ``call``, with pauses, until it succeeds, and return its result. ``subject``: broker or topic whose
         failures are logged; ``topic``: the topic whose route ``call`` needs. Raises the errors of ``QueueLookup``."""
@@ -283,15 +297,22 @@ def _bounds_at(queues: Collection[MessageQueue], broker: Broker) -> dict[Message
     RouteError[BROKER_ADDRESS_MISMATCH] if another broker responds, [TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] if it does not
     have all of the queues, RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds of one."""
     first = next(iter(queues))
-    held = broker.query_topic_stats(first.topic)
-    other = next((queue.broker_name for queue in held if queue.broker_name != first.broker_name), None)
-    if other is not None:
-        raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(broker.address), broker=first.broker_name, other=other)
+    held = _held_at(first, broker)
     if not held.keys() >= set(queues):
         raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=first.topic)
     bounds = {queue: held[queue] for queue in queues}
     check_bounds(bounds)
     return bounds
+
+
+def _held_at(queue: MessageQueue, broker: Broker) -> dict[MessageQueue, QueueBounds]:
+    """Request the bounds of all queues that the broker of ``queue`` has of its topic, once, and return them. Raises
+    RouteError[BROKER_ADDRESS_MISMATCH] if another broker responds."""
+    held = broker.query_topic_stats(queue.topic)
+    other = next((one.broker_name for one in held if one.broker_name != queue.broker_name), None)
+    if other is not None:
+        raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(broker.address), broker=queue.broker_name, other=other)
+    return held
 
 
 def _by_topic_and_broker(queues: Collection[MessageQueue]) -> dict[tuple[str, str], list[MessageQueue]]:
