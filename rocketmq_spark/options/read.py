@@ -145,9 +145,9 @@ class ReadOptions(SubscriptionOptions):
         integer(1),
         section=Section.SIZE,
         essential=True,
-        doc="Minimum number of Spark tasks per micro-batch, if it has that many offsets; above 20,000 it counts as about "
-        "20,000. By default one task reads one queue, and short ranges of several queues, up to 10,000 offsets in "
-        "total, share a task.",
+        doc="Minimum number of Spark tasks per micro-batch, if it has that many offsets; above 20,000 it counts as "
+        "about 20,000. By default one task reads one queue, and short ranges of several queues, up to 10,000 offsets "
+        "in total, share a task.",
     )
     max_records_per_partition: int | None = option(
         "maxRecordsPerPartition",
