@@ -215,6 +215,15 @@ def test_a_queue_whose_broker_was_unresponsive_keeps_what_is_known() -> None:
     assert times.waiting_ms(A, NOW_MS) == 6_000
 
 
+def test_an_unknown_store_time_adds_nothing_to_the_age() -> None:
+    """The last message may be unreadable; the lag was then the time since 1970."""
+    assert update((0, 10, 0)).waiting_ms(A, NOW_MS) == 0
+    assert update((0, 10, 4_000), (0, 30, 0)).waiting_ms(A, NOW_MS) == 6_000
+    assert update((0, 10, 0), (0, 30, 9_000)).waiting_ms(A, NOW_MS) == 1_000
+    assert update((0, 10, 4_000), (0, 10, 0)).waiting_ms(A, NOW_MS) == 6_000
+    assert update((0, 10, 4_000), (0, 3, 0)).waiting_ms(A, NOW_MS) == 0
+
+
 def test_a_queue_that_is_lost_is_forgotten() -> None:
     times = update((0, 10, 4_000))
     times.update({B: 0}, {B: QueueBounds(0, 1, 7_000)})

@@ -29,18 +29,20 @@ class WaitingTimes:
 
     def _of_queue(self, queue: MessageQueue, position: int, bounds: QueueBounds | None) -> list[tuple[int, int]]:
         """Return the samples of ``queue`` above ``position``, by ascending max offset: (max offset, store time in ms of
-        the last message). One of ``bounds``, if there are any, replaces those whose max offset is not smaller. If there
-        are more than ``MAX_SAMPLES``, return every second one."""
+        the last message). One of ``bounds`` with a known store time replaces those whose max offset is not smaller;
+        without one only larger ones are dropped. If there are more than ``MAX_SAMPLES``, return every second one."""
         samples = self._samples.get(queue, [])
-        if bounds is not None:
+        if bounds is not None and bounds.last_store_timestamp_ms > 0:
             samples = [entry for entry in samples if entry[0] < bounds.max_offset]
             samples.append((bounds.max_offset, bounds.last_store_timestamp_ms))
+        elif bounds is not None:  # a broker does not report the time of a last message that it cannot read
+            samples = [entry for entry in samples if entry[0] <= bounds.max_offset]
         unread = [entry for entry in samples if entry[0] > position]
         return unread if len(unread) <= MAX_SAMPLES else unread[::2]
 
     def waiting_ms(self, queue: MessageQueue, now_ms: int) -> int:
-        """Return the minimum age of the first unread message; 0 without one. ``now_ms``: epoch ms, to compare with
-        store times."""
+        """Return the minimum age of the first unread message; 0 without one, or without a known store time.
+        ``now_ms``: epoch ms, to compare with store times."""
         samples = self._samples.get(queue)
         return max(0, now_ms - samples[0][1]) if samples else 0
 
