@@ -558,6 +558,20 @@ def test_a_tail_is_not_skipped_while_no_name_server_reports_where_the_queue_is()
     assert run.rows() == list(range(100))
 
 
+@pytest.mark.parametrize("failure", [MASTER_UNAVAILABLE, LOST_CONNECTION])
+def test_a_tail_is_not_skipped_when_a_master_is_back_that_recovers(failure: RocketMQError) -> None:
+    """A slave or the old master lacked it before; the outage between counted as if all responses had lacked it."""
+    back_ms = ABSENT_LIMIT_MS + 10_000
+
+    def response(offset: int, count: int) -> PullOutcome:
+        if 0 < run.took_ms < back_ms:
+            return failure
+        return SimulatedQueue(max_offset=60 if run.took_ms < back_ms + 5_000 else 100).pull(offset, count)
+
+    run = Run(response, missing_ms=LIMIT_MS)
+    assert run.rows() == list(range(100))
+
+
 def test_the_route_is_requested_again_before_anything_more_is_lost() -> None:
     """Brokers that exchange their addresses a second time, within what was requested at once."""
     elsewhere, queue = SimulatedQueue(min_offset=500, max_offset=600), SimulatedQueue(max_offset=100, message_limit=4)

@@ -16,7 +16,9 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MASTER_ID, BrokerAddress, MessageQueue, QueueBounds
+from rocketmq_spark.remoting.retry import is_topic_without_route
 from rocketmq_spark.wire.message.stored_message import first_queue_offset
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullOutcome, PullResult, PullStatus
 
@@ -101,6 +103,18 @@ def vacancy_end(offset: int, end_offset: int, is_vacant: Callable[[int], bool]) 
         middle = (vacant + end_offset) // 2
         vacant, end_offset = (middle, end_offset) if is_vacant(middle) else (vacant, middle)
     return end_offset
+
+
+def as_queue_unavailable(error: RocketMQError, queue: MessageQueue, planned: BrokerAddress | None) -> RocketMQError:
+    """Return RouteError[TOPIC_UNAVAILABLE.QUEUE], not raised, for the error of a missing topic: the topic existed when
+    its queue was ``planned`` at an address, so most likely its broker is unavailable. Return any other error
+    unchanged."""
+    if not is_topic_without_route(error):
+        return error
+    broker, address = queue.broker_name + ("" if planned is None else f" ({planned})"), error.context["address"]
+    return RouteError(
+        "TOPIC_UNAVAILABLE.QUEUE", topic=queue.topic, address=address, queue_id=queue.queue_id, broker=broker
+    )
 
 
 NO_BODY: Final = memoryview(b"")

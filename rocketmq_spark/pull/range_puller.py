@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
 from rocketmq_spark.model import MASTER_ID, BrokerAddress, QueueRange
 from rocketmq_spark.options import RangeReadOptions
 from rocketmq_spark.pull.pull_request import (
@@ -22,6 +22,7 @@ from rocketmq_spark.pull.pull_request import (
     PullClient,
     PulledRange,
     PullRequest,
+    as_queue_unavailable,
     pull_action,
     vacancy_end,
 )
@@ -32,7 +33,6 @@ from rocketmq_spark.remoting.retry import (
     PULL_PAUSES,
     broker_subject,
     is_name_server_outage,
-    is_topic_without_route,
     requires_route_refresh,
     retryability_of_pull,
 )
@@ -120,6 +120,9 @@ class RangePuller:
         self._failures = Failures(Policy(retryability_of_pull, PULL_PAUSES, limit_ms, missing_ms), clock, waited)
         self._broker = broker_subject(target.queue.broker_name)
         self._absent_since_ms: int | None = None
+        """Since when all responses have lacked an offset, without a failure that may lead to another server."""
+        self._stalled_since_ms: int | None = None
+        """The same, whatever failed meanwhile."""
         self._logged_lost_to: set[int] = set()
         """Ends of the lost offsets that were logged: each pull in flight finds the same loss."""
         self._vacancy: _Vacancy | None = None
@@ -277,44 +280,37 @@ class RangePuller:
         """Record a response other than WAIT: end outages of broker and name servers, reset pause and absent time."""
         self._failures.record_success(self._broker, self._target.queue.topic)
         self._pause_ms = PULL_PAUSES.shortest_ms
-        self._absent_since_ms = None
+        self._absent_since_ms = self._stalled_since_ms = None
 
     def _process_failure(self, request: PullRequest, error: RocketMQError) -> None:
         """Record and postpone a failed request, and halve the depth. Pull from the planned address if name servers do
-        not respond, else by a new route if an outdated address may be the cause. Raises the error that
-        ``Failures.record_failure`` returns if no retry may succeed."""
-        error = self._as_queue_unavailable(error)
+        not respond, else by a new route if an outdated address may be the cause; what was absent before proves nothing
+        then. Raises the error that ``Failures.record_failure`` returns if no retry may succeed."""
+        error = as_queue_unavailable(error, self._target.queue, self._planned_address)
         if (final_error := self._failures.record_failure(self._broker, None, error)) is not None:
             raise final_error
         if is_name_server_outage(error):
-            self._address = self._planned_address
+            self._address, self._absent_since_ms = self._planned_address, None
             self._retried_after_refresh.discard(request)
         elif requires_route_refresh(error):
+            self._absent_since_ms = None
             self._suggested_id = None if self._suggested_id is None else ANY_SLAVE
             self._invalidate_route()
         self._window.reduce_depth()
         self._postponed.append(request)
 
-    def _as_queue_unavailable(self, error: RocketMQError) -> RocketMQError:
-        """Return RouteError[TOPIC_UNAVAILABLE.QUEUE], not raised, for the error of a missing topic: the topic existed
-        when the range was planned, so most likely its broker is unavailable. Return any other error unchanged."""
-        if not is_topic_without_route(error):
-            return error
-        queue, address = self._target.queue, error.context["address"]
-        broker = queue.broker_name + ("" if self._planned_address is None else f" ({self._planned_address})")
-        return RouteError(
-            "TOPIC_UNAVAILABLE.QUEUE", topic=queue.topic, address=address, queue_id=queue.queue_id, broker=broker
-        )
-
     def _handle_absent(self, request: PullRequest, result: PullResult) -> None:
         """Postpone a request for an offset that the broker lacks now, and pull from the master in a new route. If only
         such responses have arrived for ABSENT_LIMIT_MS (30 s), and name servers respond, request the queue's bounds,
         wait, and mark the offset as lost instead (``PullWindow.presume_lost``), and log that. Raises
-        RemoteProtocolError[PULL_STALLED] if it is not marked when ABSENT_LIMIT_MS and ``limit_ms`` are over."""
+        RemoteProtocolError[PULL_STALLED] if it is not marked when ABSENT_LIMIT_MS and ``limit_ms`` are over, outages of
+        the broker included."""
         self._require_master()
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
+        self._stalled_since_ms = now_ms if self._stalled_since_ms is None else self._stalled_since_ms
         waited_ms, offset = now_ms - self._absent_since_ms, request.next_offset
+        stalled_ms = now_ms - self._stalled_since_ms
         is_route_current = not self._failures.are_name_servers_unresponsive
         if (
             waited_ms >= ABSENT_LIMIT_MS
@@ -322,13 +318,13 @@ class RangePuller:
             and self._window.presume_lost(request, self._with_queue_end(result))
         ):
             self._warn_of_lost(offset, result, waited_ms)
-        elif waited_ms >= max(ABSENT_LIMIT_MS, self._limit_ms):
+        elif stalled_ms >= max(ABSENT_LIMIT_MS, self._limit_ms):
             raise RemoteProtocolError(
                 "PULL_STALLED",
                 queue=str(self._target.queue),
                 offset=offset,
                 reason=result.reason,
-                waited_ms=waited_ms,
+                waited_ms=stalled_ms,
             )
         else:
             self._postponed.append(request)
