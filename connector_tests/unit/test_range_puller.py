@@ -12,7 +12,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import MASTER_ID, BrokerAddress, QueueBounds, QueueRange
+from rocketmq_spark.model import MASTER_ID, BrokerAddress, BrokerData, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import PulledRange
@@ -22,7 +22,7 @@ from rocketmq_spark.pull.range_puller import (
     RangePuller,
     new_range_puller,
 )
-from rocketmq_spark.remoting.replicas import ANY_SLAVE
+from rocketmq_spark.remoting.replicas import ANY_SLAVE, AUTO, FROM_SLAVE, pull_address
 from rocketmq_spark.remoting.retry import PULL_PAUSES
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
@@ -36,6 +36,8 @@ LIMIT_MS = 60_000
 MISSING_MS = 20_000
 BEGAN_MS = 7_000_000
 REFRESHED = BrokerAddress("a:1")
+MASTER = BrokerAddress("m:1")
+REPLICATED = BrokerData("c", "broker-a", {0: "m:1", 1: "s:1"})
 
 
 NO_BROKER_SERVES_IT = [
@@ -770,6 +772,26 @@ def test_a_server_that_fails_is_replaced_by_a_slave_whatever_is_suggested(*, obe
     assert rows == list(range(100))
     assert (network.addresses[0], network.suggested_ids[0]) == (REFRESHED, MASTER_ID)
     assert set(zip(network.addresses[1:], network.suggested_ids[1:], strict=True)) == {(None, ANY_SLAVE)}
+
+
+@pytest.mark.parametrize("failure", [LOST_CONNECTION, refused(ResponseCode.SYSTEM_BUSY)])
+@pytest.mark.parametrize("read_from", [AUTO, FROM_SLAVE])
+def test_a_slave_that_fails_is_replaced_by_the_master(read_from: str, failure: RocketMQError) -> None:
+    """A slave that hangs stays in the route; one with slaveReadEnable=false responds to each pull that it is busy."""
+    clock = ManualClock(BEGAN_MS)
+    network: SimulatedNetwork
+
+    def respond(offset: int, count: int) -> PullOutcome:
+        address = pull_address(REPLICATED, read_from, network.suggested_ids[-1])
+        return SimulatedQueue(max_offset=100).pull(offset, count) if address == MASTER else failure
+
+    network = SimulatedNetwork(respond, clock)
+    network.suggested_id = 1
+    given = {"namesrvAddr": "n:1", "consumerGroup": "G", "subscribe": "orders"}
+    options = ReadOptions.parse({**given, "readFrom": read_from})
+    puller = new_range_puller(QueueRange(QUEUE, 0, 100), network, options, clock)
+    assert [offset for pulled in puller.pull() for offset in offsets_of(pulled)] == list(range(100))
+    assert clock() - BEGAN_MS < 2 * PULL_PAUSES.longest_ms
 
 
 @pytest.mark.parametrize("obeys", [True, False])

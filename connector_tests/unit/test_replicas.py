@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.model import BrokerAddress, BrokerData
-from rocketmq_spark.remoting.replicas import ANY_SLAVE, AUTO, FROM_MASTER, FROM_SLAVE, pull_address
+from rocketmq_spark.remoting.replicas import ANY_MASTER, ANY_SLAVE, AUTO, FROM_MASTER, FROM_SLAVE, pull_address
 
 FULL = BrokerData("c", "b", {0: "m:1", 2: "s:2", 1: "s:1"})
 ALONE = BrokerData("c", "b", {0: "m:1"})
@@ -22,10 +22,12 @@ MODES = (FROM_MASTER, FROM_SLAVE, AUTO)
         (FULL, 2, ("m:1", "s:1", "s:2")),
         (FULL, 7, ("m:1", "s:1", "m:1")),
         (FULL, ANY_SLAVE, ("m:1", "s:1", "s:1")),
+        (FULL, ANY_MASTER, ("m:1", "m:1", "m:1")),
         (FULL, None, ("m:1", "m:1", "m:1")),
         (ALONE, 0, ("m:1", "m:1", "m:1")),
         (ALONE, ANY_SLAVE, ("m:1", "m:1", "m:1")),
         (ORPHANED, 0, (None, "s:1", "s:1")),
+        (ORPHANED, ANY_MASTER, (None, "s:1", "s:1")),
         (ORPHANED, None, (None, None, None)),
         (ACTING, 0, (None, "s:1", "s:1")),
         (ACTING, None, (None, None, None)),

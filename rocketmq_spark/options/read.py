@@ -187,9 +187,9 @@ class ReadOptions(SubscriptionOptions):
         section=Section.DATA_LOSS,
         default="master",
         doc="Which server of a broker with replicas is read. `master` (default): its master; without one, its queues "
-        "wait. `slave`: the slave with the lowest ID, or the master if the route has no slave. `auto`: the master, or "
-        "the server that it suggests for messages that are no longer in memory; a slave if the master fails or the "
-        "route has none. With `slave` and `auto`, a query whose master is missing or does not respond within "
+        "wait. `slave`: the slave with the lowest ID, or the master if the slave fails or the route has none. `auto`: "
+        "the master, or the server that it suggests for messages that are no longer in memory; a slave if the master "
+        "fails or the route has none. With `slave` and `auto`, a query whose master is missing or does not respond within "
         "`brokerTimeoutMs` continues with the messages of the slave. "
         "It commits offsets when there is a master again, and only a master's response shows a loss. An `availableNow` "
         "run and a graceful stop wait for that at most `clusterTimeoutMs` after their last batch. New queues, "

@@ -28,7 +28,7 @@ from rocketmq_spark.pull.pull_request import (
 )
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.remoting.failures import Failures, OutageHistory, Policy
-from rocketmq_spark.remoting.replicas import ANY_SLAVE, AUTO, FROM_MASTER
+from rocketmq_spark.remoting.replicas import ANY_MASTER, ANY_SLAVE, AUTO, FIRST_SUGGESTED_IDS
 from rocketmq_spark.remoting.retry import (
     PULL_PAUSES,
     broker_subject,
@@ -169,6 +169,12 @@ class RangePuller:
         self._suggested_id = None
         self._invalidate_route()
 
+    def _replace_server(self) -> None:
+        """From now on pull from a slave if the master has failed, else from the master, once for each pause of the
+        postponed requests: pulls in flight fail together. Do nothing if only the master is used."""
+        if self._suggested_id is not None and not self._postponed:
+            self._suggested_id = ANY_SLAVE if self._suggested_id in (MASTER_ID, ANY_MASTER) else ANY_MASTER
+
     def _process_completions(self) -> None:
         """Wait for a completion of this range if there is none, then process all. If the pause of the postponed
         requests is over first, make them idle: ``_send`` then sends them. Raises the errors of ``pull``."""
@@ -184,8 +190,8 @@ class RangePuller:
 
     def _follow(self, request: PullRequest, outcome: PullOutcome) -> None:
         """Pull by route from now on, from the server that a response suggests. Do nothing if ``outcome`` is an error,
-        if the suggestion is the current one, or once only the master or, after a failure, only a slave is used."""
-        is_fixed = self._suggested_id is None or self._suggested_id == ANY_SLAVE
+        if the suggestion is the current one, or once only the master is used or a server has failed."""
+        is_fixed = self._suggested_id is None or self._suggested_id in (ANY_SLAVE, ANY_MASTER)
         if not is_fixed and isinstance(outcome, PullResult) and request.suggested_id != self._suggested_id:
             self._suggested_id, self._address = request.suggested_id, None
 
@@ -294,7 +300,7 @@ class RangePuller:
             self._retried_after_refresh.discard(request)
         elif requires_route_refresh(error):
             self._absent_since_ms = None
-            self._suggested_id = None if self._suggested_id is None else ANY_SLAVE
+            self._replace_server()
             self._invalidate_route()
         self._window.reduce_depth()
         self._postponed.append(request)
@@ -388,7 +394,7 @@ def new_range_puller(
         missing_ms=options.missing_queues_limit_ms,
         unfiltered_client=unfiltered_client,
         waited=waited,
-        suggested_id=None if options.read_from == FROM_MASTER else MASTER_ID,
+        suggested_id=FIRST_SUGGESTED_IDS[options.read_from],
         obeys_suggestions=options.read_from == AUTO,
         clock=clock,
     )
