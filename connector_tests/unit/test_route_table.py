@@ -42,6 +42,18 @@ class Source:
         return {topic: next(self._routes) for topic in topics}
 
 
+class Results:
+    """Returns these results by topic."""
+
+    addresses = "n:9876"
+
+    def __init__(self, results: Mapping[str, TopicRoute | RocketMQError]) -> None:
+        self._results = results
+
+    def query_topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
+        return {topic: self._results[topic] for topic in topics}
+
+
 def table(*routes: TopicRoute, reported: int | None = None) -> RouteTable:
     """``told``: how many of ``routes`` were told, without it all; the others are at the next refreshs."""
     subject = RouteTable(Source(*routes))
@@ -250,6 +262,27 @@ def test_a_route_that_is_not_received_again_stays_as_it_was() -> None:
 def test_a_process_keeps_the_history_of_each_cluster() -> None:
     assert history_of(("one:1",)) is history_of(("one:1",))
     assert history_of(("one:1",)) is not history_of(("other:1",))
+
+
+def test_a_broker_in_a_newer_route_has_its_servers_only() -> None:
+    """After an election, members called the old master as long as a deleted topic was subscribed to."""
+    before, elected = {"a": {0: "a:1", 1: "a:2"}}, {"a": {0: "a:2"}}
+    other = [route("other", brokers) for brokers in (before, elected, {"a": {1: "a:3"}})]
+    subject = table(route("orders", before), other[0], reported=2)
+    missing = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:1")
+
+    def refresh_with(current: TopicRoute) -> None:
+        subject._source = Results({"orders": missing, "other": current})
+        assert subject.refresh(["orders", "other"]).keys() == {"orders"}
+
+    refresh_with(other[1])
+    assert (subject.master("a"), subject.slave("a")) == (BrokerAddress("a:2"), None)
+    assert subject.pull_addresses("auto") == {"a": BrokerAddress("a:2")}
+    refresh_with(other[2])
+    assert (subject.brokers_without_master(), subject.slave("a")) == (["a"], BrokerAddress("a:3"))
+    subject._source = Results({"orders": route("orders", elected), "other": other[2]})
+    assert subject.refresh(["orders", "other"]) == {}
+    assert subject.master("a") == BrokerAddress("a:2")
 
 
 def test_a_forgotten_topic_has_no_route_and_its_history_stays() -> None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final, Protocol
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
+from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, TopicRoute
 from rocketmq_spark.remoting.replicas import FROM_MASTER, pull_address
 from rocketmq_spark.remoting.retry import (
     Retryability,
@@ -106,6 +106,8 @@ class RouteTable:
         self._history = RouteHistory() if history is None else history
         self._cached: dict[str, _CachedRoute] = {}
         self._invalidated: set[str] = set()
+        self._outdated: set[str] = set()
+        """Topics whose last request returned no route: their cached one may name servers that have changed since."""
         self._state = object()
         """Replaced by a new object at each change: the version of ``_masters``."""
         self._masters: tuple[object, dict[str, BrokerAddress]] = (None, {})
@@ -161,6 +163,7 @@ class RouteTable:
     def forget(self, topic: str) -> None:
         """Drop the topic's cached route, if there is one, and its invalidation. Its history stays."""
         self._invalidated.discard(topic)
+        self._outdated.discard(topic)
         if self._cached.pop(topic, None) is not None:
             self._state = object()
 
@@ -180,12 +183,20 @@ class RouteTable:
                 self._store(response)
             else:
                 failures[topic] = self._to_failure(topic, response)
+                self._set_outdated(topic, is_outdated=True)
         return failures
 
+    def _set_outdated(self, topic: str, *, is_outdated: bool) -> None:
+        """Record whether the topic's cached route is not the one of its last request."""
+        if is_outdated != (topic in self._outdated):
+            (self._outdated.add if is_outdated else self._outdated.discard)(topic)
+            self._state = object()
+
     def _store(self, route: TopicRoute) -> None:
-        """Cache a route, add it to the history, and record that it is not invalidated. If the cached route is equal, do
-        only the last."""
+        """Cache a route, add it to the history, and record that it is neither invalidated nor outdated. If the cached
+        route is equal, do only the last."""
         self._invalidated.discard(route.topic)
+        self._set_outdated(route.topic, is_outdated=False)
         if route.topic in self._cached and self._cached[route.topic].route == route:
             return
         self._cached[route.topic] = _CachedRoute(route)
@@ -246,10 +257,9 @@ class RouteTable:
         return [topic for topic, route in routes if any(one.broker_name == broker_name for one in route.brokers)]
 
     def slave(self, broker_name: str) -> BrokerAddress | None:
-        """Return the address of the broker's slave with the lowest ID, from the first cached route that names a slave;
-        else None."""
-        brokers = (broker for route in self.routes.values() for broker in route.brokers)
-        slaves = (broker.slave_addresses.values() for broker in brokers if broker.broker_name == broker_name)
+        """Return the address of the broker's slave with the lowest ID, from the first of ``_brokers`` that names a
+        slave; else None."""
+        slaves = (one.slave_addresses.values() for one in self._brokers() if one.broker_name == broker_name)
         return next((address for addresses in slaves for address in addresses), None)
 
     def master(self, broker_name: str) -> BrokerAddress | None:
@@ -263,25 +273,33 @@ class RouteTable:
     def pull_addresses(self, read_from: str) -> dict[str, BrokerAddress]:
         """Return by broker name, ascending, the address to pull from (``replicas.pull_address``) if the broker has
         suggested no other. Brokers without one are missing. ``read_from``: the option ``readFrom``. Of a broker in
-        several cached routes, the last route counts, but for "master" the first that names the master."""
+        several of ``_brokers``, the last counts, but for "master" the first that names the master."""
         if read_from == FROM_MASTER:
             return self.masters()
-        brokers = (broker for route in self.routes.values() for broker in route.brokers)
-        addresses = {broker.broker_name: pull_address(broker, read_from) for broker in brokers}
+        addresses = {broker.broker_name: pull_address(broker, read_from) for broker in self._brokers()}
         return {name: address for name, address in sorted(addresses.items()) if address is not None}
 
     def _named_masters(self) -> dict[str, BrokerAddress]:
-        """Return the masters by broker name, ascending, each from the first cached route that names it. The result is
-        cached until a route changes."""
+        """Return the masters by broker name, ascending, each from the first of ``_brokers`` that names it. The result
+        is cached until a route changes."""
         state, masters = self._masters
         if state is not self._state:
             state, named = self._state, dict[str, BrokerAddress]()
-            for broker in (broker for route in self.routes.values() for broker in route.brokers):
+            for broker in self._brokers():
                 if broker.master_address is not None:
                     named.setdefault(broker.broker_name, broker.master_address)
             masters = dict(sorted(named.items()))
             self._masters = state, masters
         return masters
+
+    def _brokers(self) -> list[BrokerData]:
+        """Return the brokers of all routes, in order. Of a broker in a route that is not outdated, omit the entries in
+        outdated ones: these may name the master before an election."""
+        routes = self.routes
+        current = [one for topic, route in routes.items() if topic not in self._outdated for one in route.brokers]
+        names = {one.broker_name for one in current}
+        outdated = (one for topic, route in routes.items() if topic in self._outdated for one in route.brokers)
+        return [*current, *(one for one in outdated if one.broker_name not in names)]
 
     def addresses(self) -> set[BrokerAddress]:
         """Return the addresses of all brokers in all routes, slaves included."""
