@@ -19,7 +19,7 @@ from rocketmq_spark.consumer.offset_resets import OffsetResets
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
-from rocketmq_spark.errors import BrokerError
+from rocketmq_spark.errors import BrokerError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES
@@ -242,6 +242,32 @@ def test_a_smaller_offset_over_another_connection_is_a_broker_that_forgot(case: 
     case.mark_completed({B0: 7})
     assert case.offsets.persist()
     assert (case.resets.pending, case.stored[B0]) == ({}, 7)
+
+
+def test_a_smaller_offset_at_a_replaced_master_is_no_reset(case: Case) -> None:
+    """A paused master that is a slave when it runs again copies older offsets, over connections that were not lost."""
+    confirmed(case)
+    replaced, elected = case.b, case.cluster.replicate("b")
+    case.cluster.replicas[replaced.address] = replaced
+    case.cluster.brokers["b"] = elected
+    replaced.offsets[B0] = elected.offsets[B0] = 2
+    case.mark_completed({B0: 7})
+    case.offsets.persist()
+    assert (case.resets.pending, replaced.offsets[B0]) == ({}, 2)
+    assert case.offsets.persist()
+    assert (case.resets.pending, elected.offsets[B0]) == ({}, 7)
+
+
+def test_a_smaller_offset_without_a_route_is_neither_a_reset_nor_raised(case: Case) -> None:
+    confirmed(case)
+    case.b.offsets[B0] = 2
+    case.cluster.name_server_error = TransportError("CONNECTION_LOST", address="n:9876", reason="cut")
+    case.mark_completed({B0: 7})
+    assert not case.offsets.persist()
+    assert (case.resets.pending, case.stored[B0]) == ({}, 2)
+    case.cluster.name_server_error = None
+    case.offsets.persist()
+    assert case.resets.pending == {B0: 2}
 
 
 def test_where_no_link_is_known_nothing_is_an_operators_word(case: Case) -> None:

@@ -231,24 +231,34 @@ class OffsetCommitter:
         """Read, check and write once (``raise_to``). Return the queues whose stored offset is at least the target now,
         and those of them that had no offset before."""
         found = self.store.stored_offsets(targets)
-        self._detect_resets(found)
+        undecided = self._detect_resets(found)
         self._detect_vanished(found)
-        stored = {queue: at for queue, at in found.items() if queue not in self._resets and queue not in self.suspect}
+        undecided |= self.suspect
+        stored = {queue: at for queue, at in found.items() if queue not in self._resets and queue not in undecided}
         writes = offsets_to_raise(targets, stored)
         confirmed = (stored.keys() - writes.keys()) | self.store.write_offsets(check(writes))
         return confirmed, {queue for queue in confirmed if stored[queue] is None}
 
-    def _detect_resets(self, found: Mapping[MessageQueue, int | None]) -> None:
-        """For each queue whose ``found`` offset is smaller than the confirmed one, over the same connection: record an
-        operator's reset, and consume its mark by a pull. Queues with a pending reset are skipped. Permanent errors of
-        the pull are raised."""
-        for queue, offset in found.items():
-            confirmed = self._progress.confirmed(queue)
-            if offset is None or confirmed is None or offset >= confirmed or queue in self._resets:
-                continue
-            if self._is_still_connected(queue):
-                self._resets.record(queue, offset)
+    def _detect_resets(self, found: Mapping[MessageQueue, int | None]) -> set[MessageQueue]:
+        """For each queue whose ``found`` offset is smaller than the confirmed one, over the same connection: request
+        the topic's route, and if that names the same master, record an operator's reset, and consume its mark by a
+        pull. Return the other such queues: a replaced master has older offsets, without a lost connection. Queues with
+        a pending reset are skipped. Permanent errors of the pull are raised."""
+        lower = {
+            queue: offset
+            for queue, offset in found.items()
+            if offset is not None
+            and (confirmed := self._progress.confirmed(queue)) is not None
+            and offset < confirmed
+            and queue not in self._resets
+            and self._is_still_connected(queue)
+        }
+        reset = self._resets.at_current_masters(lower)
+        for queue in lower:
+            if queue in reset:
+                self._resets.record(queue, lower[queue])
                 self._resets.consume_mark(queue)
+        return lower.keys() - reset
 
     def detect_resets(self, queues: Iterable[MessageQueue]) -> None:
         """Request the stored offsets of ``queues``, wait, and record as operators' resets those smaller than the

@@ -9,7 +9,7 @@ connection (``OffsetCommitter``).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rocketmq_spark.consumer.cluster_api import BrokerApi
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
@@ -33,6 +33,11 @@ class OffsetResets:
     def __contains__(self, queue: MessageQueue) -> bool:
         """Return whether a reset of the queue is pending."""
         return queue in self._offsets
+
+    def at_current_masters(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        """Request the routes of the topics of ``queues``, wait, and return the queues whose master is the same as
+        before. Without queues request nothing."""
+        return self._client.topic_routes.at_current_masters(queues) if queues else set()
 
     def record(self, queue: MessageQueue, offset: int) -> None:
         """Record that an operator has reset the queue to ``offset``, in place of an earlier reset; count a change.

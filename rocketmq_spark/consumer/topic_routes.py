@@ -12,6 +12,7 @@ from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.slave_reads import SlaveReads
 from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import (
     NAME_SERVERS,
@@ -139,6 +140,17 @@ class TopicRoutes:
                 RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=self._routes.topics_at(broker_name)[0]),
                 self._options.cluster_timeout_ms,
             )
+
+    def at_current_masters(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        """Request the routes of the topics of ``queues`` once, wait, and cache them. Return the queues whose topic has
+        a new route, and whose broker's master is the same as before. Failures are neither recorded nor raised."""
+        masters = {queue: self._routes.master(queue.broker_name) for queue in queues}
+        failures = self._routes.refresh(dict.fromkeys(queue.topic for queue in queues))
+        return {
+            queue
+            for queue, address in masters.items()
+            if address is not None and queue.topic not in failures and self._routes.master(queue.broker_name) == address
+        }
 
     def _record_name_servers(self, errors: Sequence[RocketMQError]) -> None:
         """Record an outage of the name servers for the first of ``errors``: with ``clusterTimeoutMs`` if it is
