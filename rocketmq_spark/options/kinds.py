@@ -139,9 +139,8 @@ def _parse_topics(text: str) -> tuple[str, ...]:
 
 
 def is_sql_comparison(text: str) -> bool:
-    """Return whether ``text`` has IS NULL, IN, BETWEEN, CONTAINS, STARTSWITH, ENDSWITH or a comparison: with blanks
-    around its operator, or a literal after it, quoted after ``=``. ``a=1`` and ``a>b`` are tags; ``a=1 AND b=2``, or
-    with OR, is SQL92."""
+    """Return whether ``text`` has one of SQL92's operators that are words, or a comparison: with blanks around its sign
+    or a literal after it, quoted after ``=``. ``a=1`` and ``a>b`` are tags; ``a=1 AND b=2``, or with OR, is SQL92."""
     return _SQL.search(text) is not None
 
 
