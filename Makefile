@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(STAMP): setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	ROCKETMQ_SPARK_BUILD_NATIVE=0 $(BIN)/python -m pip install --quiet --editable '.[dev]'
+	ROCKETMQ_SPARK_BUILD_NATIVE=0 $(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	touch $@
 
 $(BENCH_STAMP): $(STAMP)
