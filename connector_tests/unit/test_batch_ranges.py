@@ -159,8 +159,8 @@ def test_offsets_out_of_range_are_all_listed() -> None:
     error = raised(startingOffsets=by_queue(2, 5))
     assert str(error) == (
         "[ROCKETMQ_OFFSETS_OUT_OF_RANGE] 2 offsets of 'startingOffsets' not available in the queues: "
-        "orders@broker-a:0: 2 [3, 10], orders@broker-a:1: 5 [0, 4]. Use offsets within the bounds in brackets. To read "
-        "without messages that retention has deleted, set 'failOnDataLoss' to false."
+        "orders@broker-a:0: 2 [3, 10], orders@broker-a:1: 5 [0, 4]. Use offsets within the bounds in brackets. With "
+        "'failOnDataLoss' false, smaller offsets, whose messages retention has deleted, are no error."
     )
     assert raised(endingOffsets=by_queue(11, 4)).context["offsets"] == "orders@broker-a:0: 11 [3, 10]"
     assert raised(endingOffsets=by_queue(11, 4), failOnDataLoss="false").condition == "OFFSETS_OUT_OF_RANGE"

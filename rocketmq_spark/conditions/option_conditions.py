@@ -35,8 +35,8 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "OFFSETS_OUT_OF_RANGE": Condition(
             "{count:offset} of '{option}' not available in the queues: {offsets}.",
-            "Use offsets within the bounds in brackets. To read without messages that retention has deleted, set "
-            "'failOnDataLoss' to false.",
+            "Use offsets within the bounds in brackets. With 'failOnDataLoss' false, smaller offsets, whose messages "
+            "retention has deleted, are no error.",
         ),
         "LISTED_QUEUES_UNKNOWN": Condition(
             "{count:queue} of '{option}' not among the queues to read: {queues}.", "Correct the list."
