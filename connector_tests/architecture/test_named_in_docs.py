@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -137,3 +138,71 @@ def test_a_docstring_names_modules_that_are_there() -> None:
     missing_one = {file.name: modules_deleted(file.read_text(encoding="utf-8")) for file in files}
     assert {name: names for name, names in missing_one.items() if names} == {}
     assert modules_deleted("``wire.column_table`` ``wire.arrow.column_table`` ``socket.socket``") == ["column_table"]
+
+
+# ------------------------------------------------------------------------------------------------ members, modules
+
+MEMBER: Final = re.compile(r"`([A-Z]\w+)\.(\w+)(?:\([^`]*\))?`")
+PATH: Final = re.compile(r"`((?:\w+/)*\w+)/(\w+?)(?:\.py)?`")
+
+
+@cache
+def members_of_classes() -> dict[str, frozenset[str]]:
+    """By the name of each class of the package, what its body and its methods name: attributes are set in methods."""
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "rocketmq_spark").rglob("*.py"):
+        for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(one, ast.ClassDef):
+                found.setdefault(one.name, set()).update(names_in(one))
+    return {name: frozenset(names) for name, names in found.items()}
+
+
+def names_in(one: ast.ClassDef) -> Iterator[str]:
+    for node in ast.walk(one):
+        match node:
+            case ast.FunctionDef(name=name) | ast.Name(id=name):
+                yield name
+            case ast.Attribute(attr=name):
+                yield name
+
+
+def members_deleted(text: str) -> list[str]:
+    """Each ``Class.member`` in backticks whose class is ours, and has no such member; an inherited one would be named
+    with its own class."""
+    classes = members_of_classes()
+    named = MEMBER.findall(text)
+    return [f"{name}.{member}" for name, member in named if name in classes and member not in classes[name]]
+
+
+def paths_deleted(text: str) -> list[str]:
+    """Each ``room/module`` in backticks whose room is a package of ours, and has no such module, package or folder."""
+    package = ROOT / "rocketmq_spark"
+    rooms = {path.name: path for path in package.iterdir() if (path / "__init__.py").exists()}
+    named = [(room.split("/"), module) for room, module in PATH.findall(text) if room.split("/")[0] in rooms]
+    paths = (package.joinpath(*folders, module) for folders, module in named)
+    return [
+        path.relative_to(package).as_posix()
+        for path in paths
+        if not path.is_dir() and not path.with_suffix(".py").exists()
+    ]
+
+
+PROSE: Final = re.compile(r"```.*?```", re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_names_members_and_modules_that_are_there(page: Path) -> None:
+    text = PROSE.sub("", page.read_text(encoding="utf-8"))
+    assert [*members_deleted(text), *paths_deleted(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "missing_one"),
+    [
+        ("`Membership.rebalance()`, `RebalanceImpl.no_such()`, `OfNoRoom.no_such`", ["RebalanceImpl.no_such"]),
+        ("`consumer/membership`, `source/stream/planning.py`, `wire/arrow`, `docs/nothing`", []),
+        ("`consumer/nothing`, `source/stream/nothing.py`", ["consumer/nothing", "source/stream/nothing"]),
+    ],
+)
+def test_a_member_or_module_that_is_deleted_is_noticed(text: str, missing_one: list[str]) -> None:
+    assert [*members_deleted(text), *paths_deleted(text)] == missing_one
