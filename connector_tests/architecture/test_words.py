@@ -40,7 +40,7 @@ RIGHT: Final = {
 }
 """Identifiers that have such a word, and why it is the right one there."""
 
-PAGES: Final = ("README.md", "docs/**/*.md")
+PAGES: Final = ("README.md", "DESIGN.md", "CONTRIBUTING.md", "docs/**/*.md")
 
 IN_TESTS: Final = frozenset({"others", "renewed", "room", "rooms", "whose"})
 """Words that names of tests may have: sentences need pronouns, mutants and machines have rooms, locks are renewed."""
@@ -135,7 +135,8 @@ def pages() -> list[Path]:
 
 
 def place_of(page: Path) -> Place:
-    return Place.MAINTAINERS_PAGE if {"dev", "benchmarks"} & set(page.parts) else Place.USERS_PAGE
+    is_for_maintainers = {"dev", "benchmarks", "DESIGN.md", "CONTRIBUTING.md"} & set(page.parts)
+    return Place.MAINTAINERS_PAGE if is_for_maintainers else Place.USERS_PAGE
 
 
 def modules() -> list[Path]:
