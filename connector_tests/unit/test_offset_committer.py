@@ -258,6 +258,24 @@ def test_a_smaller_offset_at_a_replaced_master_is_no_reset(case: Case) -> None:
     assert (case.resets.pending, elected.offsets[B0]) == ({}, 7)
 
 
+def test_an_older_route_of_another_topic_makes_no_reset_of_a_replaced_masters_offset(case: Case) -> None:
+    """Only the topics of lower offsets are requested: another topic's route, received earlier, names the old master."""
+    case.cluster.create_topic("returns", {"b": 1})
+    case.client.routes.forget("orders")
+    assert case.client.routes.refresh(["returns", "orders"]) == {}
+    confirmed(case)
+    replaced, elected = case.b, case.cluster.replicate("b")
+    case.cluster.replicas[replaced.address] = replaced
+    case.cluster.brokers["b"] = elected
+    replaced.offsets[B0] = elected.offsets[B0] = 2
+    case.mark_completed({B0: 7})
+    assert not case.offsets.persist()
+    assert (case.resets.pending, replaced.offsets[B0]) == ({}, 2)
+    case.client.routes.refresh(["returns"])
+    assert case.offsets.persist()
+    assert (case.resets.pending, elected.offsets[B0]) == ({}, 7)
+
+
 def test_a_smaller_offset_without_a_route_is_neither_a_reset_nor_raised(case: Case) -> None:
     confirmed(case)
     case.b.offsets[B0] = 2

@@ -143,13 +143,13 @@ class TopicRoutes:
 
     def at_current_masters(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         """Request the routes of the topics of ``queues`` once, wait, and cache them. Return the queues whose topic has
-        a new route, and whose broker's master is the same as before. Failures are neither recorded nor raised."""
+        a new route that names the master which the broker had before. Failures are neither recorded nor raised."""
         masters = {queue: self._routes.master(queue.broker_name) for queue in queues}
         failures = self._routes.refresh(dict.fromkeys(queue.topic for queue in queues))
         return {
             queue
             for queue, address in masters.items()
-            if address is not None and queue.topic not in failures and self._routes.master(queue.broker_name) == address
+            if address is not None and queue.topic not in failures and self._routes.is_master(queue, address)
         }
 
     def _record_name_servers(self, errors: Sequence[RocketMQError]) -> None:

@@ -266,6 +266,13 @@ class RouteTable:
         """Return the address of the broker's master; None while no route names one."""
         return self._named_masters().get(broker_name)
 
+    def is_master(self, queue: MessageQueue, address: BrokerAddress) -> bool:
+        """Return whether the cached route of the queue's topic names ``address`` as the master of the queue's broker;
+        False without a route. Routes of other topics do not count: they may be older."""
+        cached = self._cached.get(queue.topic)
+        brokers = () if cached is None else cached.route.brokers
+        return any(one.broker_name == queue.broker_name and one.master_address == address for one in brokers)
+
     def masters(self) -> dict[str, BrokerAddress]:
         """Return the addresses of the masters in all routes, by broker name, ascending."""
         return dict(self._named_masters())
