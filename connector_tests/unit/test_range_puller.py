@@ -22,7 +22,7 @@ from rocketmq_spark.pull.range_puller import (
     RangePuller,
     new_range_puller,
 )
-from rocketmq_spark.remoting.replicas import ANY_SLAVE, AUTO, FROM_SLAVE, pull_address
+from rocketmq_spark.remoting.replicas import ANY_MASTER, ANY_SLAVE, AUTO, FROM_SLAVE, pull_address
 from rocketmq_spark.remoting.retry import PULL_PAUSES
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
@@ -574,6 +574,28 @@ def test_a_tail_is_not_skipped_when_a_master_is_back_that_recovers(failure: Rock
     assert run.rows() == list(range(100))
 
 
+def test_a_tail_is_not_an_error_when_a_master_is_back_after_the_limit_of_a_broker() -> None:
+    """A queue may be unavailable for longer than its broker unresponsive: at its first response the task failed."""
+    back_ms = LIMIT_MS + 10_000
+
+    def response(offset: int, count: int) -> PullOutcome:
+        if 0 < run.took_ms < back_ms:
+            return MASTER_UNAVAILABLE
+        return SimulatedQueue(max_offset=60 if run.took_ms < back_ms + 5_000 else 100).pull(offset, count)
+
+    run = Run(response, missing_ms=2 * LIMIT_MS)
+    assert run.rows() == list(range(100))
+
+
+def test_responses_that_lack_an_offset_between_failures_are_an_error_in_the_end() -> None:
+    lacking, failing = SimulatedQueue(max_offset=60), iter([False, True] * 10_000)
+    run = Run(lambda offset, count: LOST_CONNECTION if next(failing) else lacking.pull(offset, count), 60)
+    with pytest.raises(RemoteProtocolError) as raised:
+        run.pulled()
+    assert raised.value.condition == "PULL_STALLED"
+    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + 2 * ABSENT_LIMIT_MS + 2 * PULL_PAUSES.longest_ms
+
+
 def test_the_route_is_requested_again_before_anything_more_is_lost() -> None:
     """Brokers that exchange their addresses a second time, within what was requested at once."""
     elsewhere, queue = SimulatedQueue(min_offset=500, max_offset=600), SimulatedQueue(max_offset=100, message_limit=4)
@@ -792,6 +814,26 @@ def test_a_slave_that_fails_is_replaced_by_the_master(read_from: str, failure: R
     puller = new_range_puller(QueueRange(QUEUE, 0, 100), network, options, clock)
     assert [offset for pulled in puller.pull() for offset in offsets_of(pulled)] == list(range(100))
     assert clock() - BEGAN_MS < 2 * PULL_PAUSES.longest_ms
+
+
+def test_pulls_at_a_slave_that_time_out_one_after_another_replace_it_once() -> None:
+    """Each pull in flight has its own deadline: the second one to time out led back to the slave."""
+    clock, outcomes, slow = ManualClock(BEGAN_MS), iter([SimulatedQueue(max_offset=3_000)]), cycle([True, False])
+
+    def respond(offset: int, count: int) -> PullOutcome:
+        sent = max(place for place, (at, _) in enumerate(network.pulls) if at == offset)
+        is_at_slave = network.suggested_ids[sent] == ANY_SLAVE
+        held = next(outcomes, None) if is_at_slave else SimulatedQueue(max_offset=3_000)
+        return LOST_CONNECTION if held is None else held.pull(offset, count)
+
+    network = SimulatedNetwork(respond, clock, is_slow=lambda: next(slow))
+    puller = RangePuller(
+        QueueRange(QUEUE, 0, 3_000), network, suggested_id=ANY_SLAVE, limit_ms=LIMIT_MS, missing_ms=0, clock=clock
+    )
+    assert [offset for pulled in puller.pull() for offset in offsets_of(pulled)] == list(range(3_000))
+    replaced = network.suggested_ids.index(ANY_MASTER)
+    assert replaced > 10
+    assert set(network.suggested_ids[replaced:]) == {ANY_MASTER}
 
 
 @pytest.mark.parametrize("obeys", [True, False])

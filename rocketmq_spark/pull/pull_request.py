@@ -16,7 +16,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import MASTER_ID, BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.retry import is_topic_without_route
 from rocketmq_spark.wire.message.stored_message import first_queue_offset
@@ -117,6 +117,14 @@ def as_queue_unavailable(error: RocketMQError, queue: MessageQueue, planned: Bro
     )
 
 
+def stalled_error(queue: MessageQueue, offset: int, result: PullResult, waited_ms: int) -> RemoteProtocolError:
+    """Return RemoteProtocolError[PULL_STALLED], not raised, for an ``offset`` that ``result``, and all responses in
+    ``waited_ms`` before it, lacked."""
+    return RemoteProtocolError(
+        "PULL_STALLED", queue=str(queue), offset=offset, reason=result.reason, waited_ms=waited_ms
+    )
+
+
 NO_BODY: Final = memoryview(b"")
 
 
@@ -148,12 +156,21 @@ class PullRequest:
     """Offsets ``[next_offset, end_offset)`` to pull, one response after another, at most ``max_messages`` each.
     PullWindow changes it. ``is_idle``: not in flight, to be sent when the depth allows it.
 
-    ``suggested_id``: ID of the server of the broker that the last response suggested for the next pull. ``pulled``:
-    ranges received and not delivered, up to ``next_offset``. ``completion_queue``: receives the completions of its
-    pulls.
+    ``suggested_id``: ID of the server of the broker that the last response suggested for the next pull. ``sent_to_id``:
+    ``suggested_id`` of the range at the last pull, see ``replicas.pull_address``. ``pulled``: ranges received and not
+    delivered, up to ``next_offset``. ``completion_queue``: receives the completions of its pulls.
     """
 
-    __slots__ = ("completion_queue", "end_offset", "is_idle", "max_messages", "next_offset", "pulled", "suggested_id")
+    __slots__ = (
+        "completion_queue",
+        "end_offset",
+        "is_idle",
+        "max_messages",
+        "next_offset",
+        "pulled",
+        "sent_to_id",
+        "suggested_id",
+    )
 
     def __init__(self, next_offset: int, end_offset: int, max_messages: int, completion_queue: CompletionQueue) -> None:
         self.next_offset = next_offset
@@ -162,6 +179,7 @@ class PullRequest:
         self.completion_queue = completion_queue
         self.is_idle = False
         self.suggested_id = MASTER_ID
+        self.sent_to_id: int | None = None
         self.pulled: list[PulledRange] = []
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
+from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MASTER_ID, BrokerAddress, QueueRange
 from rocketmq_spark.options import RangeReadOptions
 from rocketmq_spark.pull.pull_request import (
@@ -24,6 +24,7 @@ from rocketmq_spark.pull.pull_request import (
     PullRequest,
     as_queue_unavailable,
     pull_action,
+    stalled_error,
     vacancy_end,
 )
 from rocketmq_spark.pull.pull_window import PullWindow
@@ -123,6 +124,8 @@ class RangePuller:
         """Since when all responses have lacked an offset, without a failure that may lead to another server."""
         self._stalled_since_ms: int | None = None
         """The same, whatever failed meanwhile."""
+        self._stall_limit_ms = max(limit_ms, missing_ms) + 2 * ABSENT_LIMIT_MS
+        """Limit of that time: the longest outage, and less than ABSENT_LIMIT_MS before and after it."""
         self._logged_lost_to: set[int] = set()
         """Ends of the lost offsets that were logged: each pull in flight finds the same loss."""
         self._vacancy: _Vacancy | None = None
@@ -153,6 +156,8 @@ class RangePuller:
         if requests:
             if self._must_invalidate_route:
                 self._invalidate_route()
+            for request in requests:
+                request.sent_to_id = self._suggested_id
             completions = self._client.pull(self._target.queue, requests, self._address, self._suggested_id)
             if self._address is None and not any(_is_without_route(outcome) for _, outcome in completions):
                 self._failures.record_route(self._target.queue.topic)
@@ -169,10 +174,10 @@ class RangePuller:
         self._suggested_id = None
         self._invalidate_route()
 
-    def _replace_server(self) -> None:
-        """From now on pull from a slave if the master has failed, else from the master, once for each pause of the
-        postponed requests: pulls in flight fail together. Do nothing if only the master is used."""
-        if self._suggested_id is not None and not self._postponed:
+    def _replace_server(self, request: PullRequest) -> None:
+        """After a failure of ``request`` pull from a slave if the master has failed, else from the master. Do nothing
+        if only the master is used, or if the request was sent before its server was replaced: each has a deadline."""
+        if self._suggested_id is not None and request.sent_to_id == self._suggested_id:
             self._suggested_id = ANY_SLAVE if self._suggested_id in (MASTER_ID, ANY_MASTER) else ANY_MASTER
 
     def _process_completions(self) -> None:
@@ -300,7 +305,7 @@ class RangePuller:
             self._retried_after_refresh.discard(request)
         elif requires_route_refresh(error):
             self._absent_since_ms = None
-            self._replace_server()
+            self._replace_server(request)
             self._invalidate_route()
         self._window.reduce_depth()
         self._postponed.append(request)
@@ -309,8 +314,8 @@ class RangePuller:
         """Postpone a request for an offset that the broker lacks now, and pull from the master in a new route. If only
         such responses have arrived for ABSENT_LIMIT_MS (30 s), and name servers respond, request the queue's bounds,
         wait, and mark the offset as lost instead (``PullWindow.presume_lost``), and log that. Raises
-        RemoteProtocolError[PULL_STALLED] if it is not marked when ABSENT_LIMIT_MS and ``limit_ms`` are over, outages of
-        the broker included."""
+        RemoteProtocolError[PULL_STALLED] if it is not marked when ABSENT_LIMIT_MS and ``limit_ms`` are over, or, with
+        outages between such responses, when ``_stall_limit_ms`` is."""
         self._require_master()
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
@@ -324,14 +329,8 @@ class RangePuller:
             and self._window.presume_lost(request, self._with_queue_end(result))
         ):
             self._warn_of_lost(offset, result, waited_ms)
-        elif stalled_ms >= max(ABSENT_LIMIT_MS, self._limit_ms):
-            raise RemoteProtocolError(
-                "PULL_STALLED",
-                queue=str(self._target.queue),
-                offset=offset,
-                reason=result.reason,
-                waited_ms=stalled_ms,
-            )
+        elif waited_ms >= max(ABSENT_LIMIT_MS, self._limit_ms) or stalled_ms >= self._stall_limit_ms:
+            raise stalled_error(self._target.queue, offset, result, stalled_ms)
         else:
             self._postponed.append(request)
 
