@@ -136,15 +136,22 @@ def misses_target(name: str, modules: list[str], room: Counts | None, reasons: R
     return report_unpinned(measured.alive, reasons) | bool(stale) | is_low
 
 
+def copy_source(source: Path, target: Path) -> None:
+    """Replace ``target`` by a copy of a file or folder. Omit bytecode that another process is writing: it renames that
+    file meanwhile."""
+    shutil.rmtree(target, ignore_errors=True)
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.pyc.*"))
+    else:
+        shutil.copy(source, target)
+
+
 def run_room(folder: Path, room: dict[str, Any], names: list[str], processes: int) -> None:
     """In a copy of the project whose settings name the modules and tests of ``room`` only. Those with ``names``, else
     those of which nothing is known."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in COPIED:
-        source, target = ROOT / name, folder / name
-        shutil.rmtree(target, ignore_errors=True)
-        copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(source, target)
+        copy_source(ROOT / name, folder / name)
     mutmut = {
         "source_paths": ["rocketmq_spark"],
         "only_mutate": [f"{module.replace('.', '/')}.py" for module in modules_in(ROOT, room)],

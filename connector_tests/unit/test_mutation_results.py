@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from mutate import copy_source
 from mutation_page import page
 from mutation_results import (
     Change,
@@ -143,3 +144,16 @@ def test_the_page_names_modules_that_were_not_measured_and_those_without_mutants
 
 def test_what_was_kept_of_a_room_that_is_no_more_is_not_counted() -> None:
     assert "0 of 2 rooms were run: 0 mutants" in page(ROOMS, {"three": COUNTS}, {})
+
+
+def test_a_copy_of_the_project_omits_bytecode_that_the_demo_is_writing_beside_it(tmp_path: Path) -> None:
+    """The demo of a clean clone compiles each module that it imports, and renames the file when it is written."""
+    source, target = tmp_path / "package", tmp_path / "copy"
+    source.mkdir()
+    for name in ("a.py", "a.cpython-311.pyc"):
+        (source / name).touch()
+    (source / "b.cpython-311.pyc.140212").symlink_to(tmp_path / "renamed")
+    copy_source(source, target)
+    assert {path.name for path in target.iterdir()} == {"a.py", "a.cpython-311.pyc"}
+    copy_source(source / "a.py", target / "c.py")
+    assert (target / "c.py").is_file()
