@@ -25,6 +25,7 @@ from connector_tests.support.source_calls import source_calls
 from connector_tests.support.streams import Topic, eventually, steady_messages
 from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.admin import broker_at
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.embedded.replication import Failover
 from rocketmq_spark.model import QueueRange
@@ -72,6 +73,13 @@ def without(cluster: EmbeddedCluster, server: str) -> Iterator[None]:
         yield
     finally:
         cluster.start_broker(server)
+
+
+def test_a_created_topic_is_at_a_slave_that_did_not_know_its_master(pair: EmbeddedCluster) -> None:
+    pair._brokers[SLAVE]._controller.getSlaveSynchronize().setMasterAddr(None)
+    name = pair.create_topic(unique_name("copied"), QUEUES)
+    with broker_at(pair.broker_addr(SLAVE)) as broker:
+        assert len(broker.query_topic_stats(name)) == QUEUES
 
 
 @pytest.mark.parametrize("read_from", ["auto", "slave"])

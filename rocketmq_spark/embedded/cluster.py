@@ -225,17 +225,15 @@ class EmbeddedCluster:
         self, name: str, queues: int = 4, *, perm: int = 6, attributes: Mapping[str, str] = NO_SETTINGS
     ) -> str:
         """Create or change the topic on each master in the route, and wait up to 120 s until the route has its queues
-        on all running brokers. Then running slaves copy it from their masters. Return ``name``. ``queues``: on each
+        on all running brokers, and until running slaves have copied it. Return ``name``. ``queues``: on each
         broker; ``perm``: 4 to read, 2 to write, 6 for both; ``attributes``: such as ``{"message.type": "FIFO"}``."""
-        masters = self._registration.masters()
-        for server in masters:
+        for server in self._registration.masters():
             with broker_at(server.address, self._security) as broker:
                 broker.create_topic(name, queues, perm, attributes)
         running = [server for server in self._brokers.values() if server.is_running]
         self._registration.wait([server.name for server in running], name, queues)
-        for slave in running:
-            if slave not in masters:
-                slave.copy_from_master()
+        masters = self._registration.masters()
+        self._registration.copy_topic(name, queues, [server for server in running if server not in masters])
         return name
 
     def delete_topic(self, name: str) -> None:

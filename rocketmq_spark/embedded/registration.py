@@ -60,6 +60,22 @@ class Registration:
         wait_until_empty(unregistered, "did not register")
         wait_until_empty(self._reregister_unsynchronized, "did not synchronize the replicas", SYNCHRONIZED_POLL_S)
 
+    def copy_topic(self, topic: str, queues: int, slaves: Sequence[BrokerServer]) -> None:
+        """Make running ``slaves`` copy topics from their masters until each has ``topic`` with ``queues`` read queues.
+        At each poll, make those that lack it register again: the response has the master's address. Raises
+        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s."""
+
+        def lacking() -> list[str]:
+            """Return those of ``slaves`` without the topic's queues, after a copy; make them register again."""
+            for slave in slaves:
+                slave.copy_from_master()
+            missing = [slave for slave in slaves if slave.read_queue_count(topic) != queues]
+            for slave in missing:
+                slave.register()
+            return [slave.name for slave in missing]
+
+        wait_until_empty(lacking, f"did not copy topic {topic}", SYNCHRONIZED_POLL_S)
+
     def _reregister_unsynchronized(self) -> list[str]:
         """Return the names of brokers with at least two running servers that have no master in the route, or whose
         master does not confirm messages with all of these servers. Make their running servers register again: in the

@@ -199,10 +199,18 @@ class BrokerServer(Server):
 
     def copy_from_master(self) -> None:
         """At a running slave, copy topics, groups and the groups' offsets from the master now. RocketMQ itself does so
-        every 10 s with a controller, every 60 s without."""
+        every 10 s with a controller, every 60 s without. It copies nothing, without an error, if the slave does not
+        know the master's address yet, or if the master does not respond within 3 s."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             self._controller.getSlaveSynchronize().syncAll()
+
+    def read_queue_count(self, topic: str) -> int | None:
+        """Return the number of read queues of a topic at this running broker; None if it does not have the topic."""
+        assert self._jvm is not None
+        with self._jvm.raising_embedded_errors():
+            config = self._controller.getTopicConfigManager().selectTopicConfig(topic)
+            return None if config is None else int(config.getReadQueueNums())
 
     def create_user(self, user: Credentials, rights: Iterable[Right]) -> None:
         """Create a user of this running broker in ACL 2.0, with only these rights, and wait: see
