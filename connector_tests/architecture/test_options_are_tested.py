@@ -85,7 +85,7 @@ DOES = {
     "endingTimestamp": "spark/test_batch.py::test_offsets_and_times_limit_each_queue",
     "endingOffsetsByTimestamp": "unit/test_batch_ranges.py::test_search_is_for_the_time_of_each_queue",
     "groupOffsets": (
-        "unit/test_start_positions.py::test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_define"
+        "unit/test_topic_starts.py::test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_define"
     ),
     "consumeFromWhere": "unit/test_consume_from_where.py::test_each_spelling_has_one_meaning",
     "consumeTimestamp": "unit/test_consume_from_where.py::test_each_spelling_has_one_meaning",

@@ -1,431 +1,296 @@
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Iterator
-
 import pytest
 
-from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queue, queues
-from connector_tests.support.simulated_cluster import Reach, SimulatedBroker, SimulatedCluster, SimulatedClusterClient
-from connector_tests.support.simulated_group import SimulatedGroup
-from connector_tests.support.simulated_query import SimulatedQuery
-from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.membership_state import DUPLICATE_CLIENT_ID_LIMIT_MS
-from rocketmq_spark.errors import MembershipError, OptionError
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.retry import REQUEST_PAUSES
+from rocketmq_spark.options.queue_positions import GROUP, GROUP_OR_EARLIEST, GROUP_OR_LATEST, LATEST, QueuePositions
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
-from rocketmq_spark.source.stream.start_positions import TopicStarts
+from rocketmq_spark.source.stream.start_positions import (
+    MAX_LOGGED_QUEUES,
+    StartPlan,
+    first_positions,
+    format_lost_offsets,
+    format_resumption,
+    plan_start,
+    queues_without_group_offset,
+    unread_queues,
+)
 
-A, B = queues(2)
-RETRIES = queue(0, topic="%RETRY%g")
-NEW = SourceOffset()
-KNOWN = SourceOffset({A: QueueProgress(0, 5), B: QueueProgress(0, 7)})
-
-
-@pytest.fixture(autouse=True)
-def all_lines(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    with caplog.at_level(logging.INFO, "rocketmq_spark.source"):
-        yield
-
-
-class Case:
-    """A member alone in a group that has read 5 and 7 of ten messages, and how its topics start."""
-
-    def __init__(self, **given: str) -> None:
-        self.clock = ManualClock(5_000)
-        self.cluster = SimulatedCluster(["broker-a"], self.clock)
-        for topic, count in (("orders", 2), (RETRIES.topic, 1)):
-            self.cluster.create_topic(topic, {"broker-a": count})
-        for one in (A, B, RETRIES):
-            self.cluster.produce(one, 10)
-        self.broker.offsets = {A: 5, B: 7}
-        required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "startingOffsets": "earliest"}
-        options = ReadOptions.parse(required | given)
-        client = SimulatedClusterClient(self.cluster, "our connection")
-        self.member = Membership(options, "me", client, self.clock, self.clock, started_ms=1)
-        self.starts = TopicStarts(options)
-
-    @property
-    def broker(self) -> SimulatedBroker:
-        return self.cluster.brokers["broker-a"]
-
-    def start_topics(self, checkpoint: SourceOffset = NEW) -> None:
-        self.clock.advance(REQUEST_PAUSES.longest_ms)
-        self.starts.start_topics(self.member, checkpoint, self.member.refresh_metadata())
+A, B, C = queues(3)
+OTHER_TOPIC = queue(0, topic="payments")
+BOUNDS = {A: QueueBounds(10, 100), B: QueueBounds(0, 0)}
 
 
-# ------------------------------------------------------------------------------------------------------------- resume
+# ---------------------------------------------------------------------------------------------------- unread_queues
 
 
-def test_a_new_checkpoint_resumes_where_the_group_is_and_reports_it(caplog: pytest.LogCaptureFixture) -> None:
-    case = Case()
-    case.start_topics()
-    assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, {"orders"})
-    (line,) = caplog.messages
-    assert line == (
-        "GROUP_OFFSETS_RESUMED: Checkpoint has no offsets of these queues; resuming from those of the group, start "
-        f"options are ignored. Backlog 8 of 20 offsets: queue={A} offset=5 of [0, 10), queue={B} offset=7 of [0, 10)"
-    )
+def test_a_topic_of_which_no_queue_has_an_offset_is_unread() -> None:
+    assert unread_queues(SourceOffset(), {A: None, B: None}) == [A, B]
 
 
-def test_a_checkpoint_that_has_the_topic_has_nothing_to_report(caplog: pytest.LogCaptureFixture) -> None:
-    case = Case()
-    case.start_topics(KNOWN)
-    assert (case.starts.topics, caplog.messages) == ({"orders"}, [])
+def test_a_topic_that_the_group_has_is_started_even_at_offset_zero() -> None:
+    assert unread_queues(SourceOffset(), {A: None, B: 0}) == []
 
 
-def test_a_group_that_has_read_nothing_begins_where_the_options_define_without_a_log_line(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    case = Case()
-    case.broker.offsets.clear()
-    case.start_topics()
-    assert (case.broker.offsets, caplog.messages) == ({A: 0, B: 0}, [])
+def test_a_topic_that_the_checkpoint_has_is_started() -> None:
+    assert unread_queues(SourceOffset({B: QueueProgress(0, 0)}), {A: None, B: None}) == []
 
 
-def test_of_many_queues_some_are_named(caplog: pytest.LogCaptureFixture) -> None:
-    case = Case()
-    case.cluster.grow("orders", "broker-a", 98)
-    case.broker.offsets |= dict.fromkeys(queues(100), 0)
-    case.start_topics()
-    (line,) = caplog.messages
-    assert line.endswith(" and 92 more queues")
-    assert line.count("@broker-a:") == 8
+def test_a_topic_starts_whatever_the_group_has_of_another() -> None:
+    assert unread_queues(SourceOffset(), {A: 50, OTHER_TOPIC: None}) == [OTHER_TOPIC]
 
 
-def test_a_group_without_offsets_is_an_error_if_they_are_the_start() -> None:
-    case = Case(startingOffsets="group")
-    case.start_topics()
-    assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, {"orders"})
-    case = Case(startingOffsets='{"orders":{"broker-a":{"0":"group","1":3}}}', retryTopic="true")
-    case.broker.offsets.clear()
-    with pytest.raises(OptionError) as raised:
-        case.start_topics()
-    assert raised.value.condition == "COMMITTED_OFFSETS_NOT_FOUND"
-    assert raised.value.context == {"group": "g", "count": 1, "option": "startingOffsets", "queues": str(A)}
-    assert case.broker.offsets == {}
+# ---------------------------------------------------------------------------------------------------- first_positions
 
 
-# ------------------------------------------------------------------------------------------------------------- ignore
+def test_the_first_offset_is_what_the_broker_still_holds() -> None:
+    assert first_positions(StartingPoint(ConsumeFromWhere.FIRST_OFFSET), BOUNDS, {}) == {A: 10, B: 0}
+
+
+def test_the_last_offset_is_the_end() -> None:
+    assert first_positions(StartingPoint(ConsumeFromWhere.LAST_OFFSET), BOUNDS, {}) == {A: 100, B: 0}
+
+
+@pytest.mark.parametrize("where", [ConsumeFromWhere.LAST_OFFSET, ConsumeFromWhere.TIMESTAMP])
+def test_a_retry_topic_starts_with_what_was_sent_back_first(where: ConsumeFromWhere) -> None:
+    retry = queue(0, topic="%RETRY%g")
+    start = StartingPoint(where, 7_000 if where is ConsumeFromWhere.TIMESTAMP else None)
+    assert first_positions(start, {retry: QueueBounds(10, 100)}, {retry: 50}) == {retry: 10}
 
 
 @pytest.mark.parametrize(
-    ("point", "moved"),
-    [
-        ({"startingOffsets": "earliest"}, {A: 0, B: 0}),
-        ({"startingOffsets": "latest"}, {A: 10, B: 10}),
-        ({"startingOffsets": '{"orders":{"broker-a":{"0":3,"1":-1}}}'}, {A: 3, B: 10}),
-    ],
+    ("found", "first"),
+    [(50, 50), (100, 100), pytest.param(120, 120, id="stored since the survey"), pytest.param(3, 10, id="deleted")],
 )
-def test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_define(
-    point: dict[str, str], moved: dict[object, int], caplog: pytest.LogCaptureFixture
-) -> None:
-    case = Case(groupOffsets="ignore", **point)
-    case.start_topics()
-    assert (case.broker.offsets, case.starts.topics) == (moved, {"orders"})
-    (line,) = caplog.messages
-    assert line == (
-        "GROUP_OFFSETS_RESET: Reset the group's offsets as configured by 'groupOffsets': "
-        f"queue={A} from=5 to={moved[A]}, queue={B} from=7 to={moved[B]}"
-    )
+def test_a_time_begins_with_the_first_message_since_then_that_is_still_held(found: int, first: int) -> None:
+    start = StartingPoint(ConsumeFromWhere.TIMESTAMP, 7_000)
+    assert first_positions(start, {A: BOUNDS[A]}, {A: found}) == {A: first}
 
 
-def test_it_is_moved_once_and_then_counts(caplog: pytest.LogCaptureFixture) -> None:
-    case = Case(groupOffsets="ignore")
-    case.start_topics()
-    case.broker.offsets = {A: 2, B: 2}
-    case.start_topics()
-    assert case.broker.offsets == {A: 2, B: 2}
-    assert len(caplog.messages) == 1
+def test_listed_queues_begin_where_the_list_defines_and_the_others_at_their_first_message() -> None:
+    held = QueueBounds(10, 100)
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, 23), (B, -1)))
+    assert first_positions(start, {A: held, B: held, C: held}, {}) == {A: 23, B: 100, C: 10}
+    again = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, -2), (B, 10), (C, 100)))
+    assert first_positions(again, {A: held, B: held, C: held}, {}) == {A: 10, B: 10, C: 100}
 
 
-def test_a_checkpoint_that_is_not_new_moves_nothing() -> None:
-    case = Case(groupOffsets="ignore")
-    case.start_topics(KNOWN)
-    assert case.broker.offsets == {A: 5, B: 7}
+def test_topics_begin_where_the_list_defines_and_the_groups_words_at_their_fallbacks() -> None:
+    held = QueueBounds(10, 100)
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, GROUP_OR_LATEST),), topics=(("orders", 50),))
+    assert first_positions(start, {A: held, B: held, OTHER_TOPIC: held}, {}) == {A: 100, B: 50, OTHER_TOPIC: 10}
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, topics=(("orders", GROUP_OR_EARLIEST), ("payments", LATEST)))
+    assert first_positions(start, {A: held, OTHER_TOPIC: held}, {}) == {A: 10, OTHER_TOPIC: 100}
 
 
-def test_while_others_are_in_the_group_it_is_not_moved() -> None:
-    case = Case(groupOffsets="ignore")
-    case.cluster.set_others("you")
-    case.start_topics()
-    assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, set())
-    case.cluster.set_others()
-    case.start_topics()
-    case.start_topics()
-    assert (case.broker.offsets, case.starts.topics) == ({A: 0, B: 0}, {"orders"})
+def test_queues_whose_group_offset_is_required_and_missing_are_found() -> None:
+    retry = queue(0, topic="%RETRY%g")
+    unread = [A, B, OTHER_TOPIC, retry]
+    required = StartingPoint(ConsumeFromWhere.LAST_OFFSET, requires_group=True)
+    assert queues_without_group_offset(required, unread) == [A, B, OTHER_TOPIC]
+    assert first_positions(required, {retry: QueueBounds(10, 100)}, {}) == {retry: 10}
+    listed = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, GROUP), (B, 5)), topics=(("payments", GROUP),))
+    assert queues_without_group_offset(listed, unread) == [A, OTHER_TOPIC]
+    assert queues_without_group_offset(StartingPoint(ConsumeFromWhere.LAST_OFFSET), unread) == []
 
 
-def test_others_that_stay_are_an_error_that_names_them() -> None:
-    case = Case(groupOffsets="ignore")
-    case.cluster.set_others("you", "her")
-    case.start_topics()
-    case.clock.advance(DUPLICATE_CLIENT_ID_LIMIT_MS)
-    with pytest.raises(MembershipError) as raised:
-        case.start_topics()
+@pytest.mark.parametrize("offset", [9, 101])
+def test_an_offset_that_a_queue_does_not_have_is_an_error_that_reports_what_it_has(offset: int) -> None:
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, offset),))
+    with pytest.raises(OptionError) as raised:
+        first_positions(start, BOUNDS, {})
+    assert raised.value.condition == "OFFSETS_OUT_OF_RANGE"
+    assert raised.value.context == {
+        "option": "startingOffsets",
+        "count": 1,
+        "offsets": f"orders@broker-a:0: {offset} [10, 100]",
+    }
+
+
+def test_all_offsets_that_queues_do_not_have_are_named() -> None:
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, 9), (B, 7)))
+    with pytest.raises(OptionError) as raised:
+        first_positions(start, BOUNDS, {})
+    assert raised.value.context["offsets"] == "orders@broker-a:0: 9 [10, 100], orders@broker-a:1: 7 [0, 0]"
+    with pytest.raises(OptionError) as raised:
+        first_positions(start, BOUNDS, {}, fail_on_data_loss=False)
+    assert raised.value.context["offsets"] == "orders@broker-a:1: 7 [0, 0]"
+
+
+def test_deleted_offset_begins_at_the_first_message_where_the_user_allows_it(caplog: pytest.LogCaptureFixture) -> None:
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, 4),))
+    assert first_positions(start, BOUNDS, {}, fail_on_data_loss=False) == {A: 10, B: 0}
+    assert "[4, 10) of orders@broker-a:0" in caplog.text
+
+
+def test_queues_without_a_message_since_their_time_are_all_named_or_start_at_their_end() -> None:
+    start = StartingPoint(ConsumeFromWhere.TIMESTAMP, 7_000)
+    retry = queue(0, topic="%RETRY%g")
+    bounds = {**BOUNDS, C: QueueBounds(0, 5), retry: QueueBounds(0, 0)}
+    found = {A: 100, B: 0, C: 4, retry: 0}
+    assert first_positions(start, bounds, found) == {A: 100, B: 0, C: 4, retry: 0}
+    with pytest.raises(OptionError) as raised:
+        first_positions(start, bounds, found, requires_match=True)
     assert str(raised.value) == (
-        "[ROCKETMQ_GROUP_HAS_OTHER_MEMBERS] Cannot reset the offsets of group 'g', because the group has other "
-        "members: her, you. Stop them, use another group, or set 'groupOffsets' to 'resume' to start from the "
-        "group's committed offsets."
+        "[ROCKETMQ_TIMESTAMP_NOT_MATCHED] 2 queues without a message at or after the time of 'startingTimestamp': "
+        "orders@broker-a:0: 7000, orders@broker-a:1: 7000. Use an earlier time, or set "
+        "'startingOffsetsByTimestampStrategy' to latest: these queues then start at their end."
+    )
+    assert first_positions(start, {C: bounds[C]}, {C: 4}, requires_match=True) == {C: 4}
+
+
+def test_queues_that_times_omit_begin_at_their_first_message() -> None:
+    start = StartingPoint(ConsumeFromWhere.TIMESTAMP, times=QueuePositions(queues=((B, 7_000),)))
+    assert first_positions(start, BOUNDS, {B: 0}) == {A: 10, B: 0}
+    with pytest.raises(OptionError) as raised:
+        first_positions(start, BOUNDS, {B: 0}, requires_match=True)
+    assert raised.value.context["option"] == "startingOffsetsByTimestamp"
+    assert raised.value.context["queues"] == "orders@broker-a:1: 7000"
+
+
+def test_a_listed_queue_that_the_topic_does_not_have_is_an_error() -> None:
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((C, -2),))
+    with pytest.raises(OptionError) as raised:
+        first_positions(start, BOUNDS, {})
+    assert raised.value.condition == "LISTED_QUEUES_UNKNOWN"
+    assert raised.value.context == {"option": "startingOffsets", "count": 1, "queues": "orders@broker-a:2"}
+
+
+def test_all_listed_queues_that_the_topic_does_not_have_are_named() -> None:
+    unknown = queue(7)
+    start = StartingPoint(ConsumeFromWhere.TIMESTAMP, times=QueuePositions(queues=((C, 5), (A, 5), (unknown, 5))))
+    with pytest.raises(OptionError) as raised:
+        first_positions(start, BOUNDS, {A: 10})
+    assert str(raised.value) == (
+        "[ROCKETMQ_LISTED_QUEUES_UNKNOWN] 2 queues of 'startingOffsetsByTimestamp' not among the queues to read: "
+        f"{C}, {unknown}. Correct the list."
     )
 
 
-def test_a_broker_that_does_not_confirm_the_move_is_notified_again() -> None:
-    case = Case(groupOffsets="ignore")
-    case.broker.unacknowledged_writes = {B}
-    case.start_topics()
-    assert case.starts.topics == set()
-    case.broker.unacknowledged_writes = set()
-    case.start_topics()
-    case.start_topics()
-    assert (case.broker.offsets, case.starts.topics) == ({A: 0, B: 0}, {"orders"})
+def test_a_listed_queue_of_a_topic_that_has_started_is_nobodys_business() -> None:
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((OTHER_TOPIC, 9_999),))
+    assert first_positions(start, BOUNDS, {}) == {A: 10, B: 0}
 
 
-def test_what_an_operator_has_set_before_does_not_count_any_more() -> None:
-    case = Case(groupOffsets="ignore")
-    case.broker.reset(A, 3)
-    case.start_topics()
-    case.start_topics()
-    assert (case.broker.offsets, case.starts.topics) == ({A: 0, B: 0}, {"orders"})
-    assert case.member.prune_resets() == {}
-
-
-def test_the_retry_topic_stays_where_the_group_is() -> None:
-    case = Case(groupOffsets="ignore", retryTopic="true")
-    case.broker.offsets[RETRIES] = 9
-    case.start_topics()
-    assert case.broker.offsets == {A: 0, B: 0, RETRIES: 9}
-    assert case.starts.topics == {"orders", RETRIES.topic}
-
-
-def test_a_caller_that_resumes_where_the_group_has_no_offsets_any_more_is_notified_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """The same checkpoint at another cluster, whose messages were older, continued without a word."""
-    case = Case()
-    case.broker.offsets = {A: 5}
-    checkpoint = SourceOffset({A: QueueProgress(0, 5), B: QueueProgress(0, 7)})
-    for _ in range(2):
-        case.start_topics(checkpoint)
-    (line,) = caplog.messages
-    assert line == (
-        "GROUP_OFFSETS_MISSING: Brokers have no committed offsets of the group for queues that the checkpoint has "
-        f"read; resuming from the checkpoint: queue={B} offset=7. If 'namesrvAddr' now points to another cluster, its "
-        "messages below these offsets are not read: use a new checkpoint location (and, for a file sink, a new path)"
+def test_where_the_group_resumes_is_reported_with_what_is_left_of_what_there_is() -> None:
+    reported = format_resumption("the group", {A: 12, B: 15}, {A: QueueBounds(10, 12), B: QueueBounds(10, 20)})
+    assert reported.endswith(
+        ". Backlog 5 of 12 offsets: queue=orders@broker-a:0 offset=12 of [10, 12), queue=orders@broker-a:1 offset=15 "
+        "of [10, 20)"
     )
 
 
-@pytest.mark.parametrize(("at", "offsets"), [(0, {A: 5}), (7, {A: 5, B: 7})])
-def test_a_queue_of_which_nothing_was_read_or_whose_offset_is_there_is_no_such_thing(
-    at: int, offsets: dict[MessageQueue, int], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("count", "end"), [(MAX_LOGGED_QUEUES, "7 offset=0 of [0, 1)"), (MAX_LOGGED_QUEUES + 1, "and 1 more queues")]
+)
+def test_of_many_queues_some_are_reported(count: int, end: str) -> None:
+    many = dict.fromkeys(queues(count), 0)
+    assert format_resumption("the group", many, dict.fromkeys(many, QueueBounds(0, 1))).endswith(end)
+
+
+@pytest.mark.parametrize("read_to", [0, 1])
+def test_a_group_that_is_forgotten_is_reported_with_queues_of_which_something_was_read(read_to: int) -> None:
+    reported = format_lost_offsets({A: None}, SourceOffset({A: QueueProgress(0, read_to)}))
+    assert (reported is not None) == (read_to > 0)
+
+
+# --------------------------------------------------------------------------------------------------------- plan_start
+
+EARLIEST = StartingPoint(ConsumeFromWhere.FIRST_OFFSET)
+RETRY = queue(0, topic="%RETRY%g")
+HELD = dict.fromkeys([A, B, C, OTHER_TOPIC, RETRY], QueueBounds(10, 100))
+
+
+def plan(
+    stored: dict[MessageQueue, int | None],
+    checkpoint: SourceOffset | None = None,
+    *,
+    point: StartingPoint = EARLIEST,
+    resets_group: bool = False,
+    has_unavailable: bool = False,
+    **given: str,
+) -> StartPlan:
+    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders,payments"}
+    options = ReadOptions.parse(required | given)
+    start = SourceOffset() if checkpoint is None else checkpoint
+    return plan_start(options, start, HELD, stored, point, resets_group=resets_group, has_unavailable=has_unavailable)
+
+
+def test_plan_of_unread_topic_commits_start_positions_without_log() -> None:
+    point = StartingPoint(ConsumeFromWhere.TIMESTAMP, 7_000)
+    subject = plan({A: None, B: None}, point=point)
+    assert subject == StartPlan((A, B), point, (A, B), (), {}, False, None, None)
+    assert (subject.to_start, subject.timestamps_ms) == ((A, B), {A: 7_000, B: 7_000})
+
+
+def test_plan_of_topic_that_group_read_logs_resumption_only() -> None:
+    subject = plan({A: 40, B: None, OTHER_TOPIC: None})
+    assert (subject.unread, subject.to_move, subject.to_restore) == ((OTHER_TOPIC,), (), {})
+    assert subject.resumption is not None
+    assert "those of the group, " in subject.resumption
+    assert subject.resumption.endswith(f". Backlog 60 of 90 offsets: queue={A} offset=40 of [10, 100)")
+
+
+def test_plan_of_broadcasting_query_names_its_file() -> None:
+    subject = plan({A: 40}, messageModel="BROADCASTING", instanceName="one")
+    assert subject.resumption is not None
+    assert "those of this query's file, " in subject.resumption
+
+
+def test_plan_without_queues_changes_nothing() -> None:
+    assert plan({}, resets_group=True) == StartPlan((), EARLIEST, (), (), {}, False, None, None)
+    checkpoint = SourceOffset({A: QueueProgress(0, 20)})
+    assert plan({}, checkpoint, resets_group=True) == StartPlan((), EARLIEST, (), (), {}, False, None, None)
+
+
+def test_plan_moves_group_of_new_checkpoint_except_retry_topic() -> None:
+    subject = plan({A: 40, B: None, OTHER_TOPIC: None, RETRY: 50}, resets_group=True, retryTopic="true")
+    assert (subject.unread, subject.to_move, subject.to_restore) == ((OTHER_TOPIC,), (A, B), {})
+    assert subject.to_start == (OTHER_TOPIC, A, B)
+    assert subject.resumption is not None
+    assert subject.resumption.endswith(f": queue={RETRY} offset=50 of [10, 100)")
+    assert plan({A: 40}, resets_group=True).resumption is None
+
+
+def test_plan_restores_group_that_is_ahead_of_checkpoint() -> None:
+    checkpoint = SourceOffset({A: QueueProgress(0, 20), B: QueueProgress(0, 60)})
+    subject = plan({A: 40, B: 50, C: 30}, checkpoint, resets_group=True)
+    assert (subject.unread, subject.to_move, subject.to_restore) == ((), (), {A: 20, C: 10})
+    assert not subject.is_reset_void
+    assert plan({A: 40, B: 50, C: 30}, checkpoint).to_restore == {}
+
+
+@pytest.mark.parametrize(
+    ("resets_group", "has_unavailable", "at", "is_void"),
+    [(True, False, 20, True), (False, False, 20, False), (True, True, 20, False), (True, False, 21, False)],
+)
+def test_reset_without_effect_is_logged_if_all_queues_are_available(
+    resets_group: bool, has_unavailable: bool, at: int, is_void: bool
 ) -> None:
-    case = Case()
-    case.broker.offsets = offsets
-    case.start_topics(SourceOffset({A: QueueProgress(0, 5), B: QueueProgress(0, at)}))
-    assert caplog.messages == []
+    checkpoint = SourceOffset({A: QueueProgress(0, 20)})
+    subject = plan({A: at}, checkpoint, resets_group=resets_group, has_unavailable=has_unavailable)
+    assert subject.is_reset_void is is_void
 
 
-def test_what_is_there_has_not_been_read_before_the_group_is_moved() -> None:
-    """Beside another member an AvailableNow run ended well, and had read nothing: the group had."""
-    with SimulatedGroup({"t": {"a": 1}}) as group:
-        (only,) = group.cluster.queues()
-        group.cluster.produce(only, 10)
-        group.cluster.brokers["a"].offsets[only] = 10
-        group.cluster.set_others("you")
-        rerun = group.start(group.query("A", groupOffsets="ignore"), available_now=True)
-        rerun.resume(60)
-        has_waited = rerun.is_alive
-        group.cluster.set_others()
-        for _ in range(3):
-            group.pass_time(6_000)
-            rerun.resume()
-        assert (has_waited, rerun.is_alive, rerun.error) == (True, False, None)
-        (end,) = (SourceOffset.from_json(json.loads(text)) for text in rerun.query.checkpoint.offsets)
-        assert list(end.ranges()) == [QueueRange(only, 0, 10)]
+def test_plan_of_new_checkpoint_logs_no_void_reset() -> None:
+    assert not plan({A: None}, resets_group=True).is_reset_void
 
 
-def test_the_first_batch_begins_there_and_the_next_start_does_not() -> None:
-    with SimulatedGroup({"t": {"a": 1}}) as group:
-        (only,) = group.cluster.queues()
-        group.cluster.produce(only, 10)
-        group.cluster.brokers["a"].offsets[only] = 8
-        query = group.query("A", groupOffsets="ignore")
-        group.start(query).resume()
-        group.runners[-1].kill()
-        group.cluster.lose_connections(group.runners[-1])
-        group.cluster.produce(only, 5)
-        group.start(query).resume()
-        ends = [SourceOffset.from_json(json.loads(text)) for text in query.checkpoint.offsets]
-        assert [one for end in ends for one in end.ranges()] == [QueueRange(only, 0, 10), QueueRange(only, 10, 15)]
-        assert group.cluster.group_offset(only) == 15
+def test_plan_logs_lost_offsets_unless_query_stores_its_own() -> None:
+    checkpoint = SourceOffset({A: QueueProgress(0, 20)})
+    assert plan({A: None}, checkpoint).lost_offsets == format_lost_offsets({A: None}, checkpoint)
+    assert plan({A: None}, checkpoint).lost_offsets is not None
+    assert plan({A: None}, checkpoint, messageModel="BROADCASTING", instanceName="one").lost_offsets is None
 
 
-# --------------------------------------------------------------------------------------------------------- checkpoint
-
-RESTORED = SourceOffset({A: QueueProgress(0, 2), B: QueueProgress(0, 8)})
-
-
-def test_a_group_ahead_of_the_checkpoint_is_moved_back_to_it(caplog: pytest.LogCaptureFixture) -> None:
-    case = Case(groupOffsets="checkpoint")
-    case.start_topics(RESTORED)
-    assert (case.broker.offsets, case.starts.topics) == ({A: 2, B: 7}, {"orders"})
-    assert caplog.messages == [
-        f"GROUP_OFFSETS_RESET: Reset the group's offsets as configured by 'groupOffsets': queue={A} from=5 to=2"
-    ]
-    Case(groupOffsets="checkpoint").start_topics(KNOWN)
-    assert caplog.messages[1:] == [
-        (
-            "GROUP_OFFSETS_KEPT: No committed offset of the group is ahead of this checkpoint; groupOffsets=checkpoint "
-            "has no effect. Remove the option."
-        )
-    ]
-
-
-def test_a_queue_that_came_after_the_checkpoint_is_moved_back_to_its_begin() -> None:
-    case = Case(groupOffsets="checkpoint")
-    case.start_topics(SourceOffset({A: QueueProgress(0, 2)}))
-    assert case.broker.offsets == {A: 2, B: 0}
-
-
-def test_a_new_checkpoint_moves_no_group_back() -> None:
-    case = Case(groupOffsets="checkpoint")
-    case.start_topics()
-    assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, {"orders"})
-
-
-def test_a_group_with_others_is_not_moved_back() -> None:
-    case = Case(groupOffsets="checkpoint")
-    case.cluster.set_others("you")
-    case.start_topics(RESTORED)
-    assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, set())
-
-
-def restored(group: SimulatedGroup, **options: str) -> SimulatedQuery:
-    """A query whose checkpoint has read 4 messages, and whose group has read 8."""
-    (only,) = group.cluster.queues()
-    query = group.query("A", **options)
-    group.cluster.produce(only, 4)
-    group.start(query, available_now=True).resume()
-    group.cluster.produce(only, 4)
-    group.cluster.brokers["a"].offsets[only] = 8
-    return query
-
-
-def ranges_of(query: SimulatedQuery) -> list[QueueRange]:
-    ends = [SourceOffset.from_json(json.loads(text)) for text in query.checkpoint.offsets]
-    return [one for end in ends for one in end.ranges()]
-
-
-def test_a_restored_checkpoint_skips_nothing_without_a_line(caplog: pytest.LogCaptureFixture) -> None:
-    with SimulatedGroup({"t": {"a": 1}}) as group:
-        query = restored(group)
-        (only,) = group.cluster.queues()
-        caplog.clear()
-        group.start(query, available_now=True).resume()
-        assert ranges_of(query) == [QueueRange(only, 0, 4)]
-        (line,) = (line for line in caplog.messages if "ahead" in line)
-        assert line.startswith(
-            "GROUP_AHEAD_OF_CHECKPOINT: Committed offsets of group=g are 4 offsets ahead of this checkpoint; this "
-            f"query skips them: {only}[4,8)"
-        )
-
-
-@pytest.mark.parametrize("first", [6, 8])
-def test_what_was_deleted_since_a_checkpoint_was_restored_is_reported_as_skipped(
-    first: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Of a backup older than the brokers' retention nothing was reported, and nothing failed."""
-    with SimulatedGroup({"t": {"a": 1}}) as group:
-        query = restored(group)
-        (only,) = group.cluster.queues()
-        group.cluster.brokers["a"].min_offsets[only] = first
-        group.start(query, available_now=True).resume()
-        (line,) = (line for line in caplog.messages if "GROUP_AHEAD_OF_CHECKPOINT" in line)
-        assert f"are 4 offsets ahead of this checkpoint; this query skips them: {only}[4,8)" in line
-
-
-def test_a_restored_checkpoint_wins_wherever_the_start_is_killed() -> None:
-    """In each place once: nothing is passed over, and once the batch is logged a start without the option continues."""
-    points = 0
-    while True:
-        with SimulatedGroup({"t": {"a": 1}}) as group:
-            query = restored(group, groupOffsets="checkpoint")
-            (only,) = group.cluster.queues()
-            first = group.start(query, available_now=True)
-            first.resume(points)
-            was_alive = first.is_alive
-            first.kill()
-            group.cluster.lose_connections(first)
-            group.start(query, available_now=True).resume()
-            assert ranges_of(query) == [QueueRange(only, 0, 4), QueueRange(only, 4, 8)], f"killed after {points}"
-            assert group.cluster.group_offset(only) == 8
-        if not was_alive:
-            break
-        points += 1
-    assert points > 10
-
-
-@pytest.mark.parametrize("moves", ["ignore", "checkpoint"])
-def test_a_mark_of_an_operator_overrules_no_move(moves: str) -> None:
-    """It did where something lay behind it: the query began at the mark, and nothing was moved."""
-    with SimulatedGroup({"t": {"a": 1}}) as group:
-        (only,) = group.cluster.queues()
-        if moves == "checkpoint":
-            query = restored(group, groupOffsets=moves)
-        else:
-            query = group.query("A", groupOffsets=moves)
-            group.cluster.produce(only, 8)
-            group.cluster.brokers["a"].offsets[only] = 8
-        group.cluster.brokers["a"].reset(only, 6)
-        run = group.start(query, available_now=True)
-        for _ in range(10):
-            run.resume()
-            group.pass_time(11_000)
-        assert [offset for one in ranges_of(query) for offset in range(one.begin_offset, one.end_offset)] == [*range(8)]
-        assert not run.is_alive
-
-
-def test_a_move_of_nothing_holds_up_no_run() -> None:
-    with SimulatedGroup({"t": {"a": 1}}, options={"missingQueues": "drop", "missingQueuesTimeoutMs": "1000"}) as group:
-        query = restored(group, groupOffsets="checkpoint")
-        group.cluster.brokers["a"].permission = 2
-        run = group.start(query, available_now=True)
-        for _ in range(30):
-            run.resume()
-            group.pass_time(11_000)
-        assert not run.is_alive
-
-
-def test_a_restored_checkpoint_skips_nothing_of_an_unavailable_queue() -> None:
-    """The others were reset, and this one resumed from the group's offset: half of its messages never came."""
-    with SimulatedGroup({"t": {"a": 1, "b": 1}}) as group:
-        query = group.query("A", groupOffsets="checkpoint")
-        for one in group.cluster.queues():
-            group.cluster.produce(one, 4)
-        group.start(query, available_now=True).resume()
-        for one in group.cluster.queues():
-            group.cluster.produce(one, 4)
-            group.cluster.brokers[one.broker_name].offsets[one] = 8
-        run = group.start(query)
-        for reach in (Reach.UNAVAILABLE, Reach.UP):
-            group.cluster.brokers["b"].reach = reach
-            for _ in range(4):
-                run.resume()
-                group.pass_time(11_000)
-        assert sorted(map(str, ranges_of(query))) == ["t@a:0[0,4)", "t@a:0[4,8)", "t@b:0[0,4)", "t@b:0[4,8)"]
-
-
-def test_an_unavailable_queue_is_not_reported_as_behind_the_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
-    """The advice, at each plan, was to remove the option, while the group was ahead of the checkpoint."""
-    with SimulatedGroup({"t": {"a": 1}}, options={"missingQueues": "drop"}) as group:
-        query = restored(group, groupOffsets="checkpoint")
-        group.cluster.brokers["a"].permission = 2
-        run = group.start(query)
-        for _ in range(3):
-            run.resume()
-            group.pass_time(11_000)
-        assert not [line for line in caplog.messages if "GROUP_OFFSETS_KEPT" in line]
+def test_plan_without_required_group_offsets_is_an_error() -> None:
+    point = StartingPoint(ConsumeFromWhere.LAST_OFFSET, requires_group=True)
+    with pytest.raises(OptionError) as raised:
+        plan({A: None, B: None}, point=point)
+    assert raised.value.condition == "COMMITTED_OFFSETS_NOT_FOUND"
+    assert raised.value.context == {"group": "g", "count": 2, "option": "startingOffsets", "queues": f"{A}, {B}"}
+    assert plan({A: 40, B: None}, point=point).unread == ()

@@ -48,7 +48,7 @@ from rocketmq_spark.source.stream.queue_identity import (
     recreated_queues,
     stored_later,
 )
-from rocketmq_spark.source.stream.start_positions import TopicStarts
+from rocketmq_spark.source.stream.topic_starts import TopicStarts
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock

@@ -49,7 +49,7 @@ def position_of(
     """Return where a queue resumes, with the offsets that are lost by that: the larger of checkpoint and group offset,
     within the queue's bounds. If only the group offset is beyond the queue's end, it does not count, see
     ``_beyond_end_position``; if the checkpoint is too, see ``_within``. Without either offset it is the queue's min
-    offset: the start positions of a topic were written to the broker before any plan (``start_positions``).
+    offset: the start positions of a topic were written to the broker before any plan (``topic_starts``).
 
     ``stored``: the group's offset at the broker; None: there is none. ``recreated_from``: first offset of a re-created
     queue that replaced the one that the checkpoint has read, see ``queue_identity``; it resumes by

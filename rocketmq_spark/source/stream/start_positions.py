@@ -1,21 +1,15 @@
-"""Start positions: initial offsets of queues that neither the checkpoint nor the group has, and the start of each topic
-of a query, once a run.
-
-A topic that was never read starts as the options define; the brokers acknowledge its start positions before an offset
-is returned. A topic that the group has read resumes from the group's offsets, which is logged. A member that is alone
-resets the group's offsets: with ``groupOffsets`` ``ignore`` and a new checkpoint to the start that the options define,
-with ``checkpoint`` and an existing checkpoint to the checkpoint's offsets.
+"""Start positions: initial offsets of queues that neither the checkpoint nor the group has, and what the start of a
+topic changes. ``topic_starts`` requests the facts, and sends and logs what ``plan_start`` returns.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
-from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint, starting_point
-from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import RETRY_TOPIC_PREFIX, MessageQueue, QueueBounds
 from rocketmq_spark.options import BROADCASTING, ReadOptions
@@ -231,166 +225,79 @@ def check_assigned(assigned: Collection[MessageQueue], start: SourceOffset, snap
         raise OptionError("ASSIGNED_QUEUES_NOT_FOUND", count=len(missing), queues=", ".join(missing))
 
 
-log = logging.getLogger(__name__)
+@dataclass(frozen=True, slots=True)
+class StartPlan:
+    """What the start of topics changes and logs, decided by ``plan_start`` before the search by time.
 
-FIRST_MESSAGE: Final = StartingPoint(ConsumeFromWhere.FIRST_OFFSET)
-
-
-class TopicStarts:
-    """Start of each topic, once in a run of a query: commits start positions of topics that were never read, and resets
-    the group's offsets if ``groupOffsets`` requires it. Not thread-safe: the planner uses it under the group lock.
-
-    With ``subscribePattern``, a topic that appears after the query or its group has begun starts at its first message.
+    ``queues``: all queues of the topics. ``point``: start position of ``unread`` and ``to_move``. ``unread``: queues
+    whose start positions are committed. ``to_move``: queues whose committed offsets are replaced by start positions.
+    ``to_restore``: the checkpoint's offsets, by queue, that replace larger committed ones. ``is_reset_void``: log that
+    ``groupOffsets`` ``checkpoint`` has no effect. ``resumption``, ``lost_offsets``: text to log once the topics have
+    started; None: nothing.
     """
 
-    def __init__(self, options: ReadOptions) -> None:
-        self.topics: set[str] = set()
-        """Topics that have started."""
-        self.has_queues = True
-        """Whether topics with queues are left to start, as of the last complete snapshot."""
-        self._options = options
-        self._has_begun = False
-        self._subscribed: frozenset[str] | None = None
-        """Topics of the last snapshot."""
-        self._point = starting_point(options)
-        self._unconfirmed: dict[MessageQueue, int] = {}
-
-    def must_reset_group(self, start: SourceOffset) -> bool:
-        """Return whether the group's offsets are still to be reset before they are used: with ``groupOffsets``
-        ``ignore`` if ``start`` is empty, with ``checkpoint`` if it is not. False once topics have started."""
-        moves = "checkpoint" if start.queues else "ignore"
-        return self._options.group_offsets == moves and not self.topics
+    queues: tuple[MessageQueue, ...]
+    point: StartingPoint
+    unread: tuple[MessageQueue, ...]
+    to_move: tuple[MessageQueue, ...]
+    to_restore: Mapping[MessageQueue, int]
+    is_reset_void: bool
+    resumption: str | None
+    lost_offsets: str | None
 
     @property
-    def is_complete(self) -> bool:
-        """Return whether all topics of the last snapshot have started; False before the first one."""
-        return self._subscribed is not None and self._subscribed <= self.topics
+    def timestamps_ms(self) -> dict[MessageQueue, int]:
+        """Return the times (epoch ms) to search for, by queue; queues without a time are missing."""
+        return self.point.timestamps_ms(self.to_start)
 
-    def idle_offset(self, start: SourceOffset) -> SourceOffset:
-        """Return ``start``, the offset of a query that has nothing to read. With a pattern, a checkpoint without any
-        offset gets a first one, another object: it records that the query has begun."""
-        has_offset = start.has_begun or self._options.topic_pattern is None
-        return start if has_offset else start.advanced({})
+    @property
+    def to_start(self) -> tuple[MessageQueue, ...]:
+        """Return the queues that get a start position: ``unread``, then ``to_move``."""
+        return (*self.unread, *self.to_move)
 
-    def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
-        """Start topics that have not started: commit start positions of unread ones, reset the group's offsets if
-        required, wait, and log it. None starts while ``snapshot`` is incomplete, a group to reset has other members or
-        awaited queues, or a broker has not responded: call it again. Raises permanent errors, those of
-        ``first_positions`` and ``check_assigned``, and OptionError[COMMITTED_OFFSETS_NOT_FOUND]."""
-        self._subscribed = snapshot.topics
-        must_reset_group = self.must_reset_group(start)
-        has_other_members = must_reset_group and membership.members.record_other_members()
-        unavailable = self._unavailable_queues(start, snapshot) if must_reset_group else set()
-        if not snapshot.is_complete or has_other_members or (unavailable and self._options.missing_queues != "drop"):
-            return  # only a complete snapshot shows that a topic has no queues
-        check_assigned(self._options.assigned or (), start, snapshot)
-        queues = [queue for queue in snapshot.bounds if queue.topic not in self.topics]
-        self.has_queues = bool(queues)
-        stored = membership.offsets.store.stored_offsets(queues)
-        if len(stored) < len(queues):
-            return
-        unread, read_by_group = unread_queues(start, stored), queues_read_by_group(start, stored)
-        point = self._point if must_reset_group else self._point_of_unread(start, stored)
-        self._check_group_offsets(point, unread)
-        to_restore = group_positions_ahead(start, stored, snapshot.bounds) if must_reset_group else {}
-        if must_reset_group and start.queues and queues and not (to_restore or unavailable):
-            log.info(
-                "GROUP_OFFSETS_KEPT: No committed offset of the group is ahead of this checkpoint; "
-                "groupOffsets=checkpoint has no effect. Remove the option."
-            )
-        to_move = (
-            []
-            if start.queues
-            else [one for one in read_by_group if must_reset_group and one.topic != self._options.retry_topic]
+
+def plan_start(
+    options: ReadOptions,
+    start: SourceOffset,
+    bounds: Mapping[MessageQueue, QueueBounds],
+    stored: Mapping[MessageQueue, int | None],
+    point: StartingPoint,
+    *,
+    resets_group: bool,
+    has_unavailable: bool,
+) -> StartPlan:
+    """Return what starting the topics of ``stored``, the group's offsets of all their queues (None: no offset),
+    changes. ``start``: the checkpoint's offset. ``bounds`` must have all queues of ``stored``. ``point``: start
+    position of unread topics. ``resets_group``: apply ``groupOffsets`` ``ignore`` or ``checkpoint``.
+    ``has_unavailable``: queues to reset are missing in ``bounds``. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND] if
+    the query is to start at offsets that the group lacks."""
+    unread, read_by_group = unread_queues(start, stored), queues_read_by_group(start, stored)
+    _check_group_offsets(options.consumer_group, point, unread)
+    is_move = resets_group and not start.queues
+    to_move = [queue for queue in read_by_group if is_move and queue.topic != options.retry_topic]
+    to_restore = group_positions_ahead(start, stored, bounds) if resets_group else {}
+    has_effect = bool(to_restore) or has_unavailable
+    resumed = {queue: at for queue in read_by_group if queue not in to_move and (at := stored[queue]) is not None}
+    name = "this query's file" if options.message_model == BROADCASTING else "the group"
+    return StartPlan(
+        queues=tuple(stored),
+        point=point,
+        unread=tuple(unread),
+        to_move=tuple(to_move),
+        to_restore=to_restore,
+        is_reset_void=resets_group and bool(start.queues) and bool(stored) and not has_effect,
+        resumption=format_resumption(name, resumed, bounds) if resumed else None,
+        lost_offsets=None if options.has_own_offsets else format_lost_offsets(stored, start),
+    )
+
+
+def _check_group_offsets(group: str, point: StartingPoint, unread: Collection[MessageQueue]) -> None:
+    """Raise OptionError[COMMITTED_OFFSETS_NOT_FOUND] if the query is to start at offsets that ``group`` lacks."""
+    if without := queues_without_group_offset(point, unread):
+        raise OptionError(
+            "COMMITTED_OFFSETS_NOT_FOUND",
+            group=group,
+            count=len(without),
+            option="startingOffsets",
+            queues=", ".join(map(str, without)),
         )
-        found = _search_offsets(membership, point.timestamps_ms([*unread, *to_move]))
-        if found is None:
-            return
-        to_start = {queue: snapshot.bounds[queue] for queue in (*unread, *to_move)}
-        first = first_positions(
-            point,
-            to_start,
-            found,
-            requires_match=self._options.requires_match,
-            fail_on_data_loss=self._options.fail_on_data_loss,
-        )
-        is_moved = self._reset_group_offsets(
-            membership, {queue: first[queue] for queue in to_move} | to_restore, stored
-        )
-        if self._commit_first(membership, {queue: first[queue] for queue in unread}) and is_moved:
-            self._has_begun = True
-            self.topics |= {queue.topic for queue in queues}
-            self._log_resumption(snapshot, {queue: stored[queue] for queue in read_by_group if queue not in to_move})
-            self._log_lost_offsets(start, stored)
-
-    def _unavailable_queues(self, start: SourceOffset, snapshot: MetadataSnapshot) -> set[MessageQueue]:
-        """Return the queues to read that ``start`` has and ``snapshot`` lacks: their group offsets cannot be reset."""
-        to_read = filter(self._options.reads, start.queues)
-        return {queue for queue in to_read if queue.topic in snapshot.topics and queue not in snapshot.bounds}
-
-    def _point_of_unread(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> StartingPoint:
-        """Return the start position of unread topics: the configured one. With a pattern, it is the first message if
-        the query has begun, or if the group has committed offsets of a topic that the pattern selects: unread topics
-        have appeared later then."""
-        of_group = {queue.topic for queue, offset in stored.items() if offset is not None}
-        is_later = self._has_begun or start.has_begun or any(map(self._options.selects, of_group))
-        return FIRST_MESSAGE if is_later and self._options.topic_pattern is not None else self._point
-
-    def _check_group_offsets(self, point: StartingPoint, unread: Collection[MessageQueue]) -> None:
-        """Raise OptionError[COMMITTED_OFFSETS_NOT_FOUND] if the query is to start at offsets that the group lacks."""
-        if without := queues_without_group_offset(point, unread):
-            raise OptionError(
-                "COMMITTED_OFFSETS_NOT_FOUND",
-                group=self._options.consumer_group,
-                count=len(without),
-                option="startingOffsets",
-                queues=", ".join(map(str, without)),
-            )
-
-    def _commit_first(self, membership: Membership, first: Mapping[MessageQueue, int]) -> bool:
-        """Raise the stored offsets to the start positions ``first``, and to unconfirmed ones of earlier calls, which
-        replace those of ``first``; wait for the brokers. Keep what is not confirmed for the next call; return whether
-        all is confirmed."""
-        # A topic with stored positions of some queues no longer counts as unread.
-        first = {**first, **self._unconfirmed}
-        confirmed = membership.offsets.raise_to(first)
-        self._unconfirmed = {queue: offset for queue, offset in first.items() if queue not in confirmed}
-        return not self._unconfirmed
-
-    def _reset_group_offsets(
-        self, membership: Membership, targets: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]
-    ) -> bool:
-        """Replace the group's offsets by ``targets``, also by smaller ones, and wait. For queues whose broker
-        acknowledged it, discard a pending reset by an operator, and log a warning with the changed offsets. Return
-        whether all were acknowledged."""
-        moved = membership.offsets.replace_offsets(targets)
-        for queue in moved:
-            membership.resets.discard(queue)
-        if moves := {queue: targets[queue] for queue in moved if targets[queue] != stored[queue]}:
-            log.warning("GROUP_OFFSETS_RESET: %s", format_move(moves, stored))
-        return len(moved) == len(targets)
-
-    def _log_lost_offsets(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> None:
-        """Log the warning of ``format_lost_offsets``, if there is one; nothing if no other query uses the stored
-        offsets."""
-        text = None if self._options.has_own_offsets else format_lost_offsets(stored, start)
-        if text is not None:
-            log.warning("GROUP_OFFSETS_MISSING: %s", text)
-
-    def _log_resumption(self, snapshot: MetadataSnapshot, resumed: Mapping[MessageQueue, int | None]) -> None:
-        """Log at INFO that queues of ``resumed`` with a stored offset resume from it despite a new checkpoint; nothing
-        if no queue has an offset."""
-        where = {queue: at for queue, at in resumed.items() if at is not None}
-        if where:
-            name = "this query's file" if self._options.message_model == BROADCASTING else "the group"
-            log.info("GROUP_OFFSETS_RESUMED: %s", format_resumption(name, where, snapshot.bounds))
-
-
-def _search_offsets(
-    membership: Membership, timestamps_ms: Mapping[MessageQueue, int]
-) -> dict[MessageQueue, int] | None:
-    """Request and return the first offset of each queue at its timestamp (epoch ms) or later, the max offset if there
-    is none; {} without timestamps. None if a queue has no result, because its broker is unresponsive: a topic starts as
-    a whole."""
-    found = membership.client.search_offsets(timestamps_ms) if timestamps_ms else {}
-    return found if len(found) == len(timestamps_ms) else None
