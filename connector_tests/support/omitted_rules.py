@@ -198,8 +198,8 @@ class KeepsFirstPositions(SimulatedMember):
             self._first |= first
             return first.keys() | offsets.raise_to({q: required[q] for q in required.keys() - first.keys()})
 
-        store = Lent(offsets.store, stored_offsets=stored_offsets)
-        return Lent(super().lend(membership), offsets=Lent(offsets, store=store, raise_to=raise_to))
+        raised = Lent(offsets, raise_to=raise_to)
+        return Lent(super().lend(membership), offsets=raised, stored_offsets=stored_offsets)
 
 
 class StartsNewQueuesAtTheirEnd(BatchPlanner):
@@ -550,5 +550,4 @@ class PlansWithEarlyOffsets(SimulatedMember):
         def stored_offsets(queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
             return {queue: early_offsets.get(queue, at) for queue, at in store.stored_offsets(queues).items()}
 
-        offsets = Lent(membership.offsets, store=Lent(store, stored_offsets=stored_offsets))
-        return Lent(super().lend(membership), offsets=offsets)
+        return Lent(super().lend(membership), stored_offsets=stored_offsets)

@@ -21,6 +21,7 @@ from rocketmq_spark.consumer.offset_committer import OffsetCommitter, OffsetStor
 from rocketmq_spark.consumer.offset_resets import OffsetResets
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
+from rocketmq_spark.consumer.planner_requests import PlannerRequests
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.consumer.queue_locks import QueueLocks
 from rocketmq_spark.consumer.rebalance import QueueEvent, QueueState, QueueStates, RebalanceImpl, RebalancePlan
@@ -62,7 +63,7 @@ class Published:
         return self.next_try_ms is not None and now_ms >= self.next_try_ms
 
 
-class Membership:
+class Membership(PlannerRequests):
     """One member of ``options.consumer_group``: its queues, ranges in flight, offsets. Callers hold the ``GroupLock``.
 
     ``clock``, ``lease_clock``: monotonic milliseconds; ``lease_clock`` includes the time in which the machine sleeps.
