@@ -66,6 +66,7 @@ OWN = {
     "wire.remoting.fields": "unit/test_headers.py",
     "wire.remoting.native_responses": "properties/test_fast_path_response.py",
     "wire.remoting.pull": "unit/test_broker.py",
+    "wire.remoting.send": "unit/test_broker.py",
 }
 """The test module that is a module's own where it is not called ``test_`` and the module's name."""
 

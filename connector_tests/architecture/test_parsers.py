@@ -58,6 +58,7 @@ BOUNDED: Final = {
     "wire/remoting/native_responses.py": "properties/test_native_fuzz.py::"
     "test_mutated_responses_are_read_as_python_does",
     "wire/remoting/pull.py": "JSON header",
+    "wire/remoting/send.py": HEADERS,
 }
 """Of each module that parses: one of ``INPUTS`` that reaches it, a test, or a reason why nothing has to bound it."""
 

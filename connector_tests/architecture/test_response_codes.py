@@ -12,9 +12,9 @@ import rocketmq_spark
 PACKAGE = Path(rocketmq_spark.__file__).parent
 NAMING = {
     "remoting/retry.py": "the table of what may be tried again",
-    "remoting/broker_rpcs.py": "the table of what became of a message",
     "wire/remoting/meanings.py": "the table of what an answer means to its request",
     "wire/remoting/pull.py": "the table of what became of a pull",
+    "wire/remoting/send.py": "the table of what became of a message",
     "consumer/request_handlers.py": "answers a broker",
     "remoting/proxied_broker.py": "of a queue that cannot be looked at no time is known, or it is none",
     "wire/remoting/refusal.py": "answers a server",

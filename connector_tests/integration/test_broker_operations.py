@@ -19,7 +19,7 @@ from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError, Rou
 from rocketmq_spark.model import BrokerAddress, Message, MessageExt, MessageFilter, MessageQueue, StoredMessage
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.pull.pull_request import PullRequest
-from rocketmq_spark.remoting.broker_rpcs import SendStatus, send_batch_rpc
+from rocketmq_spark.remoting.broker_rpcs import send_batch_rpc
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -37,6 +37,7 @@ from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
+from rocketmq_spark.wire.remoting.send import SendStatus
 
 pytestmark = pytest.mark.broker
 

@@ -9,10 +9,9 @@ import pytest
 from connector_tests.support.simulated_cluster import OLD_VERSION
 from rocketmq_spark.consumer.outage_aware_client import OFFSET_DELETION_VERSION
 from rocketmq_spark.inspection.rows import HIGHER_VERSION, V4_0_0_SNAPSHOT, version_name
-from rocketmq_spark.remoting.broker_rpcs import ROCKETMQ_5
 from rocketmq_spark.wire.body import running_info
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
-from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, PullSysFlag, RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, ROCKETMQ_5, PullSysFlag, RequestCode, ResponseCode
 
 PROTOCOL = "org.apache.rocketmq.remoting.protocol"
 SYS_FLAG = "org.apache.rocketmq.common.sysflag"

@@ -12,13 +12,13 @@ from connector_tests.support.scripted_broker import ScriptedBroker, build_respon
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
-from rocketmq_spark.remoting.broker_rpcs import SendStatus
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
+from rocketmq_spark.wire.remoting.send import SendStatus
 
 ADDRESS = "10.0.0.1:10911"
 QUEUE = MessageQueue("T", "b", 0)

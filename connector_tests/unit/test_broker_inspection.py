@@ -13,9 +13,8 @@ from rocketmq_spark.inspection.inspector import MAX_CONCURRENT_TOPICS, query_bou
 from rocketmq_spark.inspection.rows import GroupState
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.broker_rpcs import ROCKETMQ_5
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.codes import ROCKETMQ_5, RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 ORDERS = [MessageQueue("orders", "a", queue_id) for queue_id in range(3)]

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_spark.remoting.broker_rpcs import SendStatus
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.meanings import MEANINGS, Meaning, is_go_away, meaning_of
 from rocketmq_spark.wire.remoting.pull import PULL_STATUS
+from rocketmq_spark.wire.remoting.send import SendStatus
 
 SENDING = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 

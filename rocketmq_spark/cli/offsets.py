@@ -29,9 +29,10 @@ from rocketmq_spark.model import MessageQueue, QueueBounds, nested
 from rocketmq_spark.options.kinds import ANY_POSITIONS
 from rocketmq_spark.options.queue_positions import QueuePositions
 from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.broker_rpcs import ROCKETMQ_5, reset_offset_rpc
+from rocketmq_spark.remoting.broker_rpcs import reset_offset_rpc
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.retry import is_group_offline
+from rocketmq_spark.wire.remoting.codes import ROCKETMQ_5
 
 HEADER: Final = ("topic", "broker", "queue", "first", "committed", "next")
 CHANGES: Final = ("topic", "broker", "queue", "before", "after")

@@ -16,7 +16,6 @@ from rocketmq_spark.errors import DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageFilter, MessageQueue, QueueBounds, StoredMessage, retry_topic
 from rocketmq_spark.remoting import read_checks
 from rocketmq_spark.remoting.broker_rpcs import (
-    SendResult,
     StoredOffset,
     commit_rpc,
     pull_rpc,
@@ -58,6 +57,7 @@ from rocketmq_spark.wire.remoting.headers import (
 )
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
+from rocketmq_spark.wire.remoting.send import SendResult
 
 HOLD_SLACK_MS: Final = 6_000
 """Extra response timeout of a long poll: a broker checks its held pulls every 5 s."""

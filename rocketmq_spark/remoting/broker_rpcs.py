@@ -1,13 +1,9 @@
-"""RPCs of brokers: the command of a request, and what its response means. Clients of brokers send them.
-
-Sends have their result here too: the status of the stored messages, and their place.
-"""
+"""RPCs of brokers: the command of a request, and what its response means. Clients of brokers send them."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import BrokerError
@@ -17,7 +13,7 @@ from rocketmq_spark.wire.body.connections import GroupConnections, decode_group_
 from rocketmq_spark.wire.body.inspection import GroupSwitches, decode_clock, decode_group_switches
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_consumer_running_info
 from rocketmq_spark.wire.body.topics import TopicSettings, decode_topic_settings
-from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.codes import ROCKETMQ_5, RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import (
     GetConsumerConnectionListRequest,
@@ -26,15 +22,12 @@ from rocketmq_spark.wire.remoting.headers import (
     QueryConsumerOffsetRequest,
     SearchOffsetRequest,
     SendMessageRequest,
-    SendMessageResponse,
     UpdateConsumerOffsetRequest,
 )
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
 from rocketmq_spark.wire.remoting.pull import PullResult, read_pull
 from rocketmq_spark.wire.remoting.pull_frames import pull_header
-
-ROCKETMQ_5: Final = 412
-"""Version number of V5_0_0_SNAPSHOT. Source: ``common/MQVersion.java``."""
+from rocketmq_spark.wire.remoting.send import SendResult, read_send
 
 NONEXISTENT_TOPIC: Final = "-"
 """A name that no topic has. A broker with ``autoCreateTopicEnable`` creates a missing topic from the default topic that
@@ -121,25 +114,6 @@ def reset_offset_rpc(group: str, queue: MessageQueue, offset: int) -> Rpc[None]:
 # -------------------------------------------------------------------------------------------------------------- sending
 
 
-class SendStatus(Enum):
-    """Durability of a message, which is stored in every case. Source: ``client/producer/SendStatus.java``."""
-
-    SEND_OK = ResponseCode.SUCCESS
-    FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
-    SLAVE_NOT_AVAILABLE = ResponseCode.SLAVE_NOT_AVAILABLE
-    FLUSH_SLAVE_TIMEOUT = ResponseCode.FLUSH_SLAVE_TIMEOUT
-
-
-@dataclass(frozen=True, slots=True)
-class SendResult:
-    """Place of stored messages. ``offset_msg_ids``: one per message; ``queue_offset``: of the first message."""
-
-    status: SendStatus
-    queue: MessageQueue
-    queue_offset: int
-    offset_msg_ids: tuple[str, ...]
-
-
 def send_header(
     queue: MessageQueue,
     producer_group: str,
@@ -168,13 +142,8 @@ def send_rpc(
     """Return the RPC that stores the messages in ``body`` in ``queue``. ``code``: SEND_MESSAGE_V2 for one message,
     SEND_BATCH_MESSAGE for a batch, with the matching ``header``."""
 
-    def decode(response: RemotingCommand) -> SendResult:
-        """Return the status, and the queue ID, offset and IDs that the broker reports."""
-        stored = SendMessageResponse.from_fields(response.fields)
-        where = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
-        return SendResult(SendStatus(response.code), where, stored.queue_offset, tuple(stored.message_id.split(",")))
-
-    return Rpc(RemotingCommand(code, fields=header.to_fields(), body=body), decode)
+    command = RemotingCommand(code, fields=header.to_fields(), body=body)
+    return Rpc(command, lambda response: read_send(response, queue))
 
 
 def send_batch_rpc(

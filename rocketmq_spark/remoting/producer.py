@@ -16,10 +16,10 @@ from typing import Final
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.broker_rpcs import SendResult
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.retry import SEND_ATTEMPTS, Retryability, retryability_of_send
 from rocketmq_spark.wire.message.properties import UNIQ_KEY
+from rocketmq_spark.wire.remoting.send import SendResult
 
 RANDOM_INDEX: Final = partial(secrets.randbits, 16)
 """Random initial queue index: without it many producers of few messages would all send to the first queue."""

@@ -15,7 +15,7 @@ from typing import Final
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.remoting.broker_rpcs import SendResult, SendStatus, send_batch_rpc
+from rocketmq_spark.remoting.broker_rpcs import send_batch_rpc
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.failures import Failures, FailureTracker, Policy, Sleep
@@ -33,6 +33,7 @@ from rocketmq_spark.remoting.retry import (
 from rocketmq_spark.remoting.route_table import RouteHistory, history_of
 from rocketmq_spark.sink.send_batches import SendBatch
 from rocketmq_spark.sink.topic_lookup import TopicLookup
+from rocketmq_spark.wire.remoting.send import SendResult, SendStatus
 
 IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 """Maximum number of body bytes of a task in flight. A single batch may be larger."""
