@@ -44,7 +44,6 @@ from rocketmq_spark.pop.delivery_attempts import split_exhausted
 from rocketmq_spark.pop.pop_responses import batch_acks_of, decode_pop_response
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceivedMessage, handles_from_json, handles_to_json
 from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.broker_rpcs import clock_rpc, group_connections_rpc, group_names_rpc, group_switches_rpc
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
 from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.source.partitioning import tasks_of
@@ -189,14 +188,14 @@ def use_settings(scripted: ScriptedCluster, sent: RemotingCommand, *, is_traced:
         RequestCode.GET_BROKER_RUNTIME_INFO,
     )
     respond(scripted, codes, sent)
-    broker = pop_broker_of(scripted)
+    broker = broker_of(scripted)
     calls: tuple[Call, ...] = (
-        lambda: broker.query_group_retry_settings("g"),
-        lambda: broker.call(group_switches_rpc("g")),
+        lambda: pop_broker_of(scripted).query_group_retry_settings("g"),
+        lambda: broker.query_group_switches("g"),
         lambda: broker.query_topic_settings("T"),
-        lambda: broker.call(group_names_rpc()),
-        lambda: broker.call(group_connections_rpc("g")),
-        lambda: broker.call(clock_rpc()),
+        lambda: broker.query_group_names(),
+        lambda: broker.query_group_connections("g"),
+        lambda: broker.query_clock_ms(),
     )
     call_each(sent, calls, is_traced=is_traced)
 

@@ -15,6 +15,7 @@ from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 from rocketmq_spark.remoting.stream import Stream
+from rocketmq_spark.wire.body.inspection import GroupSwitches
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
@@ -213,6 +214,45 @@ def test_a_message_is_stored_whatever_became_of_disk_and_slave(
     assert (result.status, result.queue.queue_id, result.queue_offset) == (status, 3, 0)
     assert result.offset_msg_ids == ("A", "B")
     assert server.next_session().next_received().fields["m"] == "true"
+
+
+def test_encoded_message_is_sent_without_waiting(server: ScriptedBroker, broker: AdminBroker) -> None:
+    server.on(RequestCode.SEND_MESSAGE_V2, build_response(fields={"msgId": "A", "queueId": "3", "queueOffset": "5"}))
+    result = broker.submit_send(b"body", QUEUE, "P", sys_flag=1, properties="KEYS\x01k").result()
+    assert (result.queue.queue_id, result.queue_offset, result.offset_msg_ids) == (3, 5, ("A",))
+    sent = server.next_session().next_received()
+    assert (bytes(sent.body), sent.fields["a"], sent.fields["f"], sent.fields["i"]) == (b"body", "P", "1", "KEYS\x01k")
+
+
+# ------------------------------------------------------------------------------------------------- operators
+
+
+def test_group_switches_are_requested_by_group(server: ScriptedBroker, broker: AdminBroker) -> None:
+    body = b'{"groupName":"g","consumeEnable":false,"consumeBroadcastEnable":true}'
+    server.on(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, build_response(body=body))
+    assert broker.query_group_switches("g") == GroupSwitches(is_consume_enabled=False, is_broadcast_enabled=True)
+    assert server.next_session().next_received().fields == {"group": "g"}
+
+
+def test_clock_is_in_the_runtime_info(server: ScriptedBroker, broker: AdminBroker) -> None:
+    body = b'{"table":{"bootTimestamp":"17","runtime":"[ 0 days, 0 hours, 0 minutes, 2 seconds ]"}}'
+    server.on(RequestCode.GET_BROKER_RUNTIME_INFO, build_response(body=body))
+    assert broker.query_clock_ms() == 2_017
+
+
+def test_report_names_the_member_and_carries_a_body(server: ScriptedBroker, broker: AdminBroker) -> None:
+    server.on(RequestCode.GET_CONSUMER_RUNNING_INFO, build_response())
+    broker.report_to_member("g", "me@1", b"report")
+    sent = server.next_session().next_received()
+    assert bytes(sent.body) == b"report"
+    assert (sent.fields["consumerGroup"], sent.fields["clientId"]) == ("g", "me@1")
+
+
+def test_operators_reset_names_queue_and_offset(server: ScriptedBroker, broker: AdminBroker) -> None:
+    server.on(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, build_response())
+    broker.restore_reset("g", QUEUE, 17)
+    sent = server.next_session().next_received().fields
+    assert (sent["group"], sent["topic"], sent["queueId"], sent["offset"]) == ("g", "T", "0", "17")
 
 
 # ------------------------------------------------------------------------------------------------- going away

@@ -10,9 +10,9 @@ import pytest
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
-from rocketmq_spark.remoting.broker_rpcs import commit_rpc, group_connections_rpc, group_names_rpc, reset_offset_rpc
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.broker_rpcs import commit_rpc, reset_offset_rpc
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.remoting_client import RemotingClient
 from rocketmq_spark.wire.body.connections import GroupConnections
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -21,29 +21,29 @@ QUEUE = MessageQueue("orders", "broker-a", 3)
 
 
 @pytest.fixture
-def broker(server: ScriptedBroker) -> Iterator[RemotingClient]:
+def broker(server: ScriptedBroker) -> Iterator[Broker]:
     pool = ConnectionPool(1000, connect=server.connect)
-    yield RemotingClient(BrokerAddress("a:10911"), pool, 60_000)
+    yield Broker(BrokerAddress("a:10911"), pool, 60_000)
     pool.close()
 
 
-def test_group_names_are_requested_without_a_header(server: ScriptedBroker, broker: RemotingClient) -> None:
+def test_group_names_are_requested_without_a_header(server: ScriptedBroker, broker: Broker) -> None:
     body = json.dumps({"subscriptionGroupTable": {"g": {}}}).encode()
     server.on(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, build_response(body=body))
-    assert broker.call(group_names_rpc()) == ["g"]
+    assert broker.query_group_names() == ["g"]
 
 
-def test_group_without_members_has_no_connections(server: ScriptedBroker, broker: RemotingClient) -> None:
+def test_group_without_members_has_no_connections(server: ScriptedBroker, broker: Broker) -> None:
     offline = build_response(ResponseCode.CONSUMER_NOT_ONLINE, remark="the consumer group[g] not online")
     server.on(RequestCode.GET_CONSUMER_CONNECTION_LIST, offline)
-    assert broker.call(group_connections_rpc("g")) == GroupConnections()
+    assert broker.query_group_connections("g") == GroupConnections()
     assert server.next_session().next_received().fields["consumerGroup"] == "g"
 
 
-def test_refusal_is_no_empty_group(server: ScriptedBroker, broker: RemotingClient) -> None:
+def test_refusal_is_no_empty_group(server: ScriptedBroker, broker: Broker) -> None:
     server.on(RequestCode.GET_CONSUMER_CONNECTION_LIST, build_response(ResponseCode.SYSTEM_ERROR, remark="broken"))
     with pytest.raises(BrokerError, match="broken"):
-        broker.call(group_connections_rpc("g"))
+        broker.query_group_connections("g")
 
 
 def test_reset_names_queue_and_offset_and_no_time() -> None:

@@ -12,17 +12,23 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from rocketmq_spark.errors import DataLossError, RocketMQError
+from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import Message, MessageFilter, MessageQueue, QueueBounds, StoredMessage, retry_topic
 from rocketmq_spark.remoting import read_checks
 from rocketmq_spark.remoting.broker_rpcs import (
     StoredOffset,
+    clock_rpc,
     commit_rpc,
+    consumer_ids_rpc,
+    group_connections_rpc,
+    group_names_rpc,
+    group_switches_rpc,
     pull_rpc,
     query_offset_rpc,
     reset_offset_rpc,
     running_info_rpc,
     search_offset_rpc,
+    send_back_rpc,
     send_batch_rpc,
     send_header,
     send_rpc,
@@ -32,13 +38,14 @@ from rocketmq_spark.remoting.future import Future
 from rocketmq_spark.remoting.message_probes import find_first_offsets, probe_sizes, probe_store_times
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
+from rocketmq_spark.wire.body.connections import GroupConnections
 from rocketmq_spark.wire.body.groups import (
     Heartbeat,
-    decode_consumer_ids,
     decode_lock_ok,
     encode_heartbeat,
     encode_lock_batch,
 )
+from rocketmq_spark.wire.body.inspection import GroupSwitches
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.topics import ConsumeProgress, TopicSettings, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.message.batch import encode_batch, message_properties
@@ -47,15 +54,13 @@ from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fields import Header
 from rocketmq_spark.wire.remoting.headers import (
-    ConsumerSendMsgBackRequest,
     CreateTopicRequest,
     DeleteTopicRequest,
-    GetConsumerListByGroupRequest,
+    GetConsumerRunningInfoRequest,
     GetConsumeStatsRequest,
     GetTopicStatsInfoRequest,
     UnregisterClientRequest,
 )
-from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
 from rocketmq_spark.wire.remoting.send import SendResult
 
@@ -213,8 +218,9 @@ class Broker(RemotingClient):
         return response.next_begin_offset if response.reason == OFFSET_RESET else None
 
     def restore_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Store an operator's reset to ``offset`` on the broker again, after ``consume_reset`` removed it, and wait.
-        Raises BrokerError if the broker rejects it, as some do for a group without members."""
+        """Store on the broker an operator's reset of the group to ``offset``, as operators' tools do, or again after
+        ``consume_reset`` removed it, and wait. Raises BrokerError if the broker rejects it, as some do for a group
+        without members. With ACLs the permission UPDATE on topic and group is required."""
         self.call(reset_offset_rpc(group, queue, offset))
 
     def query_consume_stats(self, group: str) -> dict[MessageQueue, ConsumeProgress]:
@@ -250,8 +256,7 @@ class Broker(RemotingClient):
     def submit_consumer_ids(self, group: str) -> ResponseFuture[list[str]]:
         """Request without waiting the client IDs of the group's members on this broker, one per connection; empty
         without members."""
-        command = _command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest(consumer_group=group))
-        return self.submit(Rpc(command, _read_consumer_ids))
+        return self.submit(consumer_ids_rpc(group))
 
     def query_running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
         """Request the running infos of members, all at once, wait, and return them by client ID. The broker queries
@@ -262,6 +267,12 @@ class Broker(RemotingClient):
             with suppress(RocketMQError):
                 infos[client_id] = future.result()
         return infos
+
+    def report_to_member(self, group: str, client_id: str, report: bytes) -> None:
+        """Send an encoded task report to a member of the group through the broker, as a request for its running info,
+        and wait for the member's response. Raises BrokerError if the broker cannot forward the request."""
+        header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id)
+        self.call(Rpc(_command(RequestCode.GET_CONSUMER_RUNNING_INFO, header, report), decode_nothing))
 
     def submit_lock_batch(
         self, group: str, client_id: str, queues: Collection[MessageQueue]
@@ -290,7 +301,19 @@ class Broker(RemotingClient):
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue, producer_group: str) -> SendResult:
         """Send messages, at least one, to ``queue`` as a batch, as ``send`` does. The broker stores all in a row, or
         none, and does not create a missing topic."""
-        return self.call(send_batch_rpc(encode_batch(messages), queue, producer_group))
+        return self.submit_send(encode_batch(messages), queue, producer_group).result()
+
+    def submit_send(
+        self,
+        body: bytes | memoryview,
+        queue: MessageQueue,
+        producer_group: str,
+        *,
+        sys_flag: int = 0,
+        properties: str | None = None,
+    ) -> ResponseFuture[SendResult]:
+        """Send without waiting an encoded batch, or a message with encoded ``properties``; see ``send_batch_rpc``."""
+        return self.submit(send_batch_rpc(body, queue, producer_group, sys_flag=sys_flag, properties=properties))
 
     def send_dead_letter(self, group: str, message: Message, broker_name: str) -> SendResult:
         """Store ``message`` in the group's dead-letter topic (DLQ) on this broker, which creates the topic if missing,
@@ -320,24 +343,25 @@ class Broker(RemotingClient):
         DLQ. ``delay_level`` 0: the delay grows with the number of attempts; below 0: to the DLQ at once.
         ``max_reconsume_times``: None: the group's. The receiver must be the broker that stores the message. For a group
         without retry queues it has no effect. Raises DataLossError[MESSAGE_DELETED]."""
-        header = ConsumerSendMsgBackRequest(
-            group=group,
-            commit_log_offset=message.commit_log_offset,
-            delay_level=delay_level,
-            origin_message_id=message.msg_id,
-            origin_topic=message.topic,
-            max_reconsume_times=max_reconsume_times,
-        )
-        command = _command(RequestCode.CONSUMER_SEND_MSG_BACK, header)
-
-        def decode(response: RemotingCommand) -> None:
-            """Raise DataLossError[MESSAGE_DELETED] if the broker has deleted the message, else do nothing."""
-            if meaning_of(RequestCode.CONSUMER_SEND_MSG_BACK, response) is Meaning.DELETED:
-                raise DataLossError("MESSAGE_DELETED", message=str(message))
-
-        self.call(Rpc(command, decode))
+        self.call(send_back_rpc(group, message, delay_level, max_reconsume_times))
 
     # ---------------------------------------------------------------------------------------------- administration
+
+    def query_group_names(self) -> list[str]:
+        """Request and await the names of all groups of this broker, in its order, the system's included."""
+        return self.call(group_names_rpc())
+
+    def query_group_connections(self, group: str) -> GroupConnections:
+        """Request and await the group's members that are connected to this broker; empty without any."""
+        return self.call(group_connections_rpc(group))
+
+    def query_group_switches(self, group: str) -> GroupSwitches:
+        """Request and await the group's switches; a broker that creates groups on demand creates the group."""
+        return self.call(group_switches_rpc(group))
+
+    def query_clock_ms(self) -> int | None:
+        """Request and await this broker's clock (Unix ms), up to 1 s too small; None if it does not report it."""
+        return self.call(clock_rpc())
 
     def create_topic(
         self, topic: str, queue_count: int, permission: int = 6, attributes: Mapping[str, str] | None = None
@@ -362,9 +386,3 @@ class Broker(RemotingClient):
 
 def _command(code: RequestCode, header: Header | None = None, body: bytes = b"") -> RemotingCommand:
     return RemotingCommand(code, fields=header.to_fields() if header is not None else {}, body=body)
-
-
-def _read_consumer_ids(response: RemotingCommand) -> list[str]:
-    """Return the client IDs in the response; none if it reports that the group has no member."""
-    is_none = meaning_of(RequestCode.GET_CONSUMER_LIST_BY_GROUP, response) is Meaning.EMPTY
-    return [] if is_none else decode_consumer_ids(response.body)

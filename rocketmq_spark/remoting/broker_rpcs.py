@@ -6,17 +6,20 @@ import time
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from rocketmq_spark.errors import BrokerError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.errors import BrokerError, DataLossError
+from rocketmq_spark.model import MessageQueue, StoredMessage
 from rocketmq_spark.remoting.remoting_client import Rpc, decode_nothing
 from rocketmq_spark.wire.body.connections import GroupConnections, decode_group_connections, decode_group_names
+from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.inspection import GroupSwitches, decode_clock, decode_group_switches
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_consumer_running_info
 from rocketmq_spark.wire.body.topics import TopicSettings, decode_topic_settings
 from rocketmq_spark.wire.remoting.codes import ROCKETMQ_5, RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import (
+    ConsumerSendMsgBackRequest,
     GetConsumerConnectionListRequest,
+    GetConsumerListByGroupRequest,
     GetConsumerRunningInfoRequest,
     OffsetResponse,
     QueryConsumerOffsetRequest,
@@ -163,6 +166,26 @@ def send_batch_rpc(
     return send_rpc(code, replace(header, default_topic=NONEXISTENT_TOPIC), body, queue)
 
 
+def send_back_rpc(group: str, message: StoredMessage, delay_level: int, max_reconsume_times: int | None) -> Rpc[None]:
+    """Return the RPC that sends a message back for retry, see ``Broker.send_back``. Decoding raises
+    DataLossError[MESSAGE_DELETED] if the broker has deleted the message."""
+    header = ConsumerSendMsgBackRequest(
+        group=group,
+        commit_log_offset=message.commit_log_offset,
+        delay_level=delay_level,
+        origin_message_id=message.msg_id,
+        origin_topic=message.topic,
+        max_reconsume_times=max_reconsume_times,
+    )
+
+    def decode(response: RemotingCommand) -> None:
+        """Raise the error of a deleted message, else do nothing."""
+        if meaning_of(RequestCode.CONSUMER_SEND_MSG_BACK, response) is Meaning.DELETED:
+            raise DataLossError("MESSAGE_DELETED", message=str(message))
+
+    return Rpc(RemotingCommand(RequestCode.CONSUMER_SEND_MSG_BACK, fields=header.to_fields()), decode)
+
+
 # ----------------------------------------------------------------------------------------------------------- inspection
 
 
@@ -190,6 +213,18 @@ def group_connections_rpc(group: str) -> Rpc[GroupConnections]:
         return decode_group_connections(response.body)
 
     return Rpc(RemotingCommand(RequestCode.GET_CONSUMER_CONNECTION_LIST, fields=header.to_fields()), decode)
+
+
+def consumer_ids_rpc(group: str) -> Rpc[list[str]]:
+    """Return the RPC for the client IDs of the group's members on a broker, one per connection."""
+    header = GetConsumerListByGroupRequest(consumer_group=group)
+
+    def decode(response: RemotingCommand) -> list[str]:
+        """Return the client IDs; none if the broker reports that the group has no member."""
+        is_none = meaning_of(RequestCode.GET_CONSUMER_LIST_BY_GROUP, response) is Meaning.EMPTY
+        return [] if is_none else decode_consumer_ids(response.body)
+
+    return Rpc(RemotingCommand(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields=header.to_fields()), decode)
 
 
 def running_info_rpc(group: str, client_id: str) -> Rpc[ConsumerRunningInfo]:
