@@ -29,7 +29,6 @@ from rocketmq_spark.model import MessageQueue, QueueBounds, nested
 from rocketmq_spark.options.kinds import ANY_POSITIONS
 from rocketmq_spark.options.queue_positions import QueuePositions
 from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.broker_rpcs import reset_offset_rpc
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.retry import is_group_offline
 from rocketmq_spark.wire.remoting.codes import ROCKETMQ_5
@@ -135,7 +134,7 @@ def _write(
     ``useServerSideResetOffset``. Raises the RocketMQError of a request that fails otherwise."""
     if not has_members and cluster.version(broker.address) >= ROCKETMQ_5:
         try:
-            broker.call(reset_offset_rpc(group, queue, offset))
+            broker.restore_reset(group, queue, offset)
         except RocketMQError as error:
             if not is_group_offline(error):
                 raise

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Final, TypeVar
 
 from rocketmq_spark.doctor.facts import BrokerFacts, Job, RouteResult, ServerFacts, Trial
@@ -13,7 +14,6 @@ from rocketmq_spark.errors import BrokerError, OptionError, RemoteProtocolError,
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ConnectionOptions
 from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.broker_rpcs import clock_rpc, group_connections_rpc, group_switches_rpc, send_batch_rpc
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers, reachable_route
@@ -149,8 +149,7 @@ class _BrokerCheck:
         least, negative if behind, 0 if both may be equal. None if the broker does not report it, or refuses, which with
         ACLs it does for all but administrators."""
         sent_ms = _unix_ms()
-        rpc = clock_rpc()
-        clock_ms = self._attempt("GET", "the broker's clock", lambda: self._broker.call(rpc), is_required=False)
+        clock_ms = self._attempt("GET", "the broker's clock", self._broker.query_clock_ms, is_required=False)
         return None if clock_ms is None else clock_ahead_ms(clock_ms, sent_ms, _unix_ms())
 
     def try_topic(self, job: Job, topic: str) -> dict[MessageQueue, QueueBounds]:
@@ -161,8 +160,8 @@ class _BrokerCheck:
         bounds of the topic's queues on the broker, {} if they were not requested or are refused."""
         if job.is_writing:
             queue = MessageQueue(topic, self._name, NO_QUEUE)
-            message = send_batch_rpc(b"-", queue, TRIAL_PRODUCER, properties="")
-            self._attempt("PUB", f"writing topic '{topic}'", lambda: self._broker.call(message))
+            send = partial(self._broker.submit_send, b"-", queue, TRIAL_PRODUCER, properties="")
+            self._attempt("PUB", f"writing topic '{topic}'", lambda: send().result())
             purpose = f"detecting that topic '{topic}' discards rows without keys"
             self._attempt("GET", purpose, lambda: self._broker.query_topic_settings(topic), is_required=False)
         elif job.group is not None:
@@ -184,16 +183,13 @@ class _BrokerCheck:
         Record response or refusal as a trial with ``is_required``; raise other errors without a trial. A broker that
         creates groups on demand creates the group."""
         purpose = f"the settings of group '{group}'"
-        return self._attempt(
-            "GET", purpose, lambda: self._broker.call(group_switches_rpc(group)), is_required=is_required
-        )
+        return self._attempt("GET", purpose, lambda: self._broker.query_group_switches(group), is_required=is_required)
 
     def group_connections(self, group: str) -> GroupConnections | None:
         """Request the members of the group that are connected to the broker, and record the trial, which is not
         required. None if the broker refuses; other errors are raised, without a trial."""
         purpose = f"comparing the members of group '{group}'"
-        rpc = group_connections_rpc(group)
-        return self._attempt("GET", purpose, lambda: self._broker.call(rpc), is_required=False)
+        return self._attempt("GET", purpose, lambda: self._broker.query_group_connections(group), is_required=False)
 
     def committed_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """Request the group's committed offset of each queue, and record the trial, which is required. Queues without

@@ -23,10 +23,8 @@ from rocketmq_spark.inspection.rows import (
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options.kinds import is_system_group
 from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.broker_rpcs import group_connections_rpc, group_names_rpc
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.retry import NAME_SERVERS, broker_subject, is_access_denied, is_topic_missing_at_broker
-from rocketmq_spark.wire.body.connections import GroupConnections
 
 T = TypeVar("T")
 
@@ -122,7 +120,7 @@ class Inspector:
         masters = self._masters()
         rows: list[MemberRow] = []
         for group in dict.fromkeys(groups) or self._group_names(masters):
-            rows += member_rows(group, self._query_all(masters, partial(_query_connections, group=group)))
+            rows += member_rows(group, self._query_all(masters, partial(Broker.query_group_connections, group=group)))
         self._check_known(masters, set(groups) - {row.consumer_group for row in rows})
         return rows
 
@@ -145,7 +143,7 @@ class Inspector:
     def _group_names(self, masters: Masters) -> list[str]:
         """Request the names of all groups but the system's from each master; return them sorted, each once. Pass a
         broker's error to ``on_failure``; if that returns, only its groups are missing."""
-        found = self._query_all(masters, _query_group_names).values()
+        found = self._query_all(masters, Broker.query_group_names).values()
         return sorted({name for names in found for name in names if not is_system_group(name)})
 
     def _check_known(self, masters: Masters, groups: Collection[str]) -> None:
@@ -154,7 +152,7 @@ class Inspector:
         ``groups``, sorted, that no broker has, if all have responded."""
         if not groups:
             return
-        by_broker = self._query_all(masters, _query_group_names)
+        by_broker = self._query_all(masters, Broker.query_group_names)
         if len(by_broker) < len(masters):
             return
         for group in sorted(set(groups).difference(*by_broker.values())):
@@ -218,24 +216,12 @@ def query_bounds(broker_name: str, broker: Broker, topics: Collection[str]) -> d
     return found
 
 
-def _query_group_names(broker: Broker) -> list[str]:
-    """Request the names of all groups of ``broker``, in its order, the system's included, and wait. Raises
-    TransportError, BrokerError and RemoteProtocolError."""
-    return broker.call(group_names_rpc())
-
-
-def _query_connections(broker: Broker, group: str) -> GroupConnections:
-    """Request the group's members that are connected to ``broker``, none if it has none, and wait. Raises
-    TransportError, BrokerError and RemoteProtocolError."""
-    return broker.call(group_connections_rpc(group))
-
-
 def query_group_state(broker_name: str, broker: Broker, group: str, topics: Collection[str] = ()) -> GroupState:
     """Request the group's committed offsets on ``broker``, and the bounds of its queues there, and wait. The topics are
     those that the group subscribes to or has committed offsets of; if ``topics`` are given, only those that are among
     them. Raises what ``query_bounds`` does."""
     progress = broker.query_consume_stats(group)
-    names = {queue.topic for queue in progress} | _query_connections(broker, group).subscriptions.keys()
+    names = {queue.topic for queue in progress} | broker.query_group_connections(group).subscriptions.keys()
     names = names & set(topics) if topics else names
     bounds = query_bounds(broker_name, broker, sorted(names))
     # Statistics have the queues that consumers read; bounds may have more.

@@ -21,10 +21,10 @@ from rocketmq_spark.pop.topic_checks import TopicChecks
 from rocketmq_spark.pop.transport import AckOutcome, ChangeOutcome, ReceiveOutcome, result_or_error
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
+from rocketmq_spark.remoting.future import Future
 from rocketmq_spark.remoting.local_address import new_client_id
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
-from rocketmq_spark.remoting.remoting_client import ResponseFuture
 from rocketmq_spark.remoting.retry import is_response_lost, is_topic_without_route
 from rocketmq_spark.remoting.route_table import history_of
 from rocketmq_spark.remoting.secured import Connect
@@ -44,7 +44,7 @@ FROM_FIRST, FROM_END = 0, 1
 ROUTE_REFRESH_INTERVAL_MS: Final = 30_000
 CONNECT_JOIN_TIMEOUT_S: Final = 2.0
 
-_SubmittedChange: TypeAlias = ResponseFuture[ChangeInvisibleTimeResponse | None] | RocketMQError | None
+_SubmittedChange: TypeAlias = Future[ChangeInvisibleTimeResponse | None] | RocketMQError | None
 """None: no request is needed, for the topic was deleted."""
 
 _BrokerOrError: TypeAlias = PopBroker | RocketMQError | None
@@ -266,7 +266,7 @@ class RemotingTransport:
         """Send acknowledgements, in requests of up to 4,000 to each broker, then wait for all responses. Skip handles
         whose target has no broker in ``brokers``. Return one error of each broker that failed, by broker name; raise no
         RocketMQError."""
-        responses: list[tuple[str, ResponseFuture[None]]] = []
+        responses: list[tuple[str, Future[None]]] = []
         failures: dict[str, RocketMQError] = {}
         for broker, broker_name, part in _by_broker(handles, brokers):
             try:

@@ -19,13 +19,9 @@ from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.cluster_client import MAX_SHARED_CLIENTS, ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober, ignore_reset
-from rocketmq_spark.remoting.remoting_client import Rpc, decode_nothing
 from rocketmq_spark.remoting.retry import is_busy
 from rocketmq_spark.remoting.route_table import RouteHistory, history_of
 from rocketmq_spark.wire.body.task_report import Recipient, TaskReport, encode_task_report
-from rocketmq_spark.wire.remoting.codes import RequestCode
-from rocketmq_spark.wire.remoting.command import RemotingCommand
-from rocketmq_spark.wire.remoting.headers import GetConsumerRunningInfoRequest
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 log = logging.getLogger(__name__)
@@ -153,11 +149,9 @@ class ExecutorPullClient:
     def report(self, member: Recipient, queue: MessageQueue, report: TaskReport) -> None:
         """Send ``report`` to the member that planned the task, on another machine, through the broker of ``queue``, and
         wait for the response. If that fails, log it at DEBUG; raises no RocketMQError."""
-        header = GetConsumerRunningInfoRequest(consumer_group=self._group, client_id=member.client_id)
         try:
-            fields, body = header.to_fields(), encode_task_report(report, member.token)
-            command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)
-            self.cluster.call(queue, lambda broker: broker.call(Rpc(command, decode_nothing)))
+            body = encode_task_report(report, member.token)
+            self.cluster.call(queue, lambda broker: broker.report_to_member(self._group, member.client_id, body))
         except RocketMQError as error:
             log.debug("REQUEST_FAILED: Cannot report to member clientId=%s: %s", member.client_id, error)
 

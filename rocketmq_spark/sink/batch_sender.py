@@ -15,13 +15,12 @@ from typing import Final
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.remoting.broker_rpcs import send_batch_rpc
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.failures import Failures, FailureTracker, Policy, Sleep
+from rocketmq_spark.remoting.future import Future
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.producer import RANDOM_INDEX
-from rocketmq_spark.remoting.remoting_client import ResponseFuture
 from rocketmq_spark.remoting.retry import (
     WRITE_PAUSES,
     is_busy,
@@ -50,7 +49,7 @@ class _Attempt:
     batch: SendBatch
     queue: MessageQueue | None
     address: BrokerAddress | None
-    outcome: ResponseFuture[SendResult] | RocketMQError
+    outcome: Future[SendResult] | RocketMQError
 
 
 class WriteQueues:
@@ -211,14 +210,14 @@ class BatchSender:
             queue = batch.queue or self._queues.select_queue(batch.topic)
             address = self._routes.find_master(queue)
             broker = self._cluster.broker(address, self._options.send_timeout_ms)
-            request = send_batch_rpc(
+            response = broker.submit_send(
                 batch.body,
                 queue,
                 self._options.producer_group,
                 sys_flag=batch.sys_flag,
                 properties=batch.properties,
             )
-            return _Attempt(batch, queue, address, broker.submit(request))
+            return _Attempt(batch, queue, address, response)
         except RocketMQError as error:
             return _Attempt(batch, queue, address, error)
 
