@@ -142,9 +142,9 @@ def test_the_first_batch_is_estimated_from_the_first_messages_and_later_ones_fro
     subject, backlog = admission(maxBytesPerTrigger="1000"), {A: 50, B: 50}
     probe = probe_of({A: 100, B: 10})
     assert planned_counts(subject, backlog, probe_sizes=probe) == {A: 9, B: 9}
-    subject.record_sizes([ReadSize(A, 9, 90), ReadSize(B, 9, 90)])
+    subject.sizes.add([ReadSize(A, 9, 90), ReadSize(B, 9, 90)])
     assert planned_counts(subject, backlog, probe_sizes=probe) == {A: 50, B: 50}
-    subject.record_sizes([ReadSize(A, 50, 50_000)])
+    subject.sizes.add([ReadSize(A, 50, 50_000)])
     assert planned_counts(subject, backlog) == {A: 1, B: 1}
 
 
@@ -189,7 +189,7 @@ def test_few_offsets_with_enough_bytes_are_not_delayed() -> None:
 def test_queue_that_grows_during_a_delay_is_estimated_by_its_own_message() -> None:
     """It was planned by the mean over the other queues, and exceeded the maximum many times."""
     subject, probe = admission(maxBytesPerTrigger="5000", minOffsetsPerTrigger="30"), probe_of({B: 1_000})
-    subject.record_sizes([ReadSize(A, 3, 30)])
+    subject.sizes.add([ReadSize(A, 3, 30)])
     subject.record_planned({A: QueueProgress(0, 3, 0)}, 0)
     assert planned_counts(subject, {A: 3}, probe_sizes=probe_nothing) == {}
     assert planned_counts(subject, {A: 3, B: 4}, probe_sizes=probe) == {}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.stream.message_sizes import MessageSizes
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position, plan_batch, unplanned_offsets
-from rocketmq_spark.wire.body.task_report import ReadSize
 
 ProbeSizes: TypeAlias = Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int | None]]
 """Returns the size in bytes of the message at an offset of each queue; None: there is none."""
@@ -50,13 +49,13 @@ class TriggerDelay:
 
 
 class Admission:
-    """Limits of the micro-batches of one run of a query: by offsets, by bytes, and the delay of small ones. Not
-    thread-safe."""
+    """Limits of the micro-batches of one run of a query: by offsets, by bytes, and the delay of small ones. The caller
+    adds the sizes that tasks have reported to ``sizes``. Not thread-safe."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.delay = TriggerDelay(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
         self._max_bytes = options.max_bytes_per_trigger
-        self._sizes = MessageSizes()
+        self.sizes: Final = MessageSizes()
         self._last_planned: list[MessageQueue] = []
 
     def plan(
@@ -82,8 +81,8 @@ class Admission:
         max_bytes = None if limit is None else self._max_bytes
         if max_bytes is not None:
             # A delay decides again every 200 ms, and the first messages stay the same meanwhile.
-            to_probe = self._sizes.to_probe(unplanned, without_size_only=self.delay.is_active)
-            self._sizes.add_probed(probe_sizes({queue: positions[queue].offset for queue in to_probe}))
+            to_probe = self.sizes.to_probe(unplanned, without_size_only=self.delay.is_active)
+            self.sizes.add_probed(probe_sizes({queue: positions[queue].offset for queue in to_probe}))
         is_delayable = limit is not None and targets is None
         is_full = max_bytes is not None and self._bytes_of(unplanned) >= max_bytes
         if is_delayable and self.delay.decide(sum(unplanned.values()), now_ms, is_full=is_full):
@@ -94,18 +93,14 @@ class Admission:
             unplanned,
             limit=limit,
             max_bytes=max_bytes,
-            sizes=self._sizes,
+            sizes=self.sizes,
             last_planned=self._last_planned,
             checkpoint=checkpoint,
         )
 
     def _bytes_of(self, unplanned: Mapping[MessageQueue, int]) -> int:
         """Return the estimated bytes of the messages at these numbers of offsets."""
-        return sum(offsets * self._sizes.of(queue) for queue, offsets in unplanned.items())
-
-    def record_sizes(self, sizes: Iterable[ReadSize]) -> None:
-        """Add the sizes that tasks have reported since the last call."""
-        self._sizes.add(sizes)
+        return sum(offsets * self.sizes.of(queue) for queue, offsets in unplanned.items())
 
     def record_planned(self, planned: Mapping[MessageQueue, QueueProgress], now_ms: int) -> None:
         """Record that a batch with these queues was planned, for the delay and the order of the next ones. Do nothing

@@ -172,7 +172,7 @@ class BatchPlanner:
             self._is_unconfirmed = bool(membership.offsets.unconfirmed)
             self.completed_after_rebalance = membership.completed_after_rebalance
             self.losses.add_reported(membership.task_reports.take_losses())
-            self._admission.record_sizes(membership.task_reports.take_sizes())
+            self._admission.sizes.add(membership.task_reports.take_sizes())
 
     def _await_work(self, wait_ms: int) -> bool:
         """Return whether to plan: True at once if a refresh is due; with a delayed batch, after the rest of the delay,
