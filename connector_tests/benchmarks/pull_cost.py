@@ -27,7 +27,7 @@ from typing import Final
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient, shared_pull_client
 from rocketmq_spark.pull.range_puller import new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
@@ -131,7 +131,7 @@ def _around_opaque(frame: bytes) -> tuple[bytes, bytes, bytes]:
 def measure(address: str, rounds: int) -> tuple[float, list[float]]:
     """Calls an answer, counted in a round of its own because counting takes time, and µs an answer of each round."""
     options = ReadOptions.parse({"namesrvAddr": address, "consumerGroup": "G", "subscribe": TOPIC})
-    client = ExecutorPullClient.shared(options)
+    client = shared_pull_client(options)
     calls = _calls(lambda: _pull_all(client, options)) / (MESSAGES // MESSAGES_A_PULL)
     costs_us = []
     for _ in range(rounds):

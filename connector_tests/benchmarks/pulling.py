@@ -28,7 +28,7 @@ from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient, shared_pull_client
 from rocketmq_spark.pull.range_puller import new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.source.partition_reader import read_ranges
@@ -79,7 +79,7 @@ def decode_all(schema: StructType, options: ReadOptions, broker_pid: int, queues
 
 def _pull_share(options: ReadOptions, rows: int, queue_ids: Sequence[int]) -> tuple[int, float]:
     """Bytes of some queues' messages, and the processor time that this process took, in seconds."""
-    client = ExecutorPullClient.shared(options)
+    client = shared_pull_client(options)
     begin_s = process_time()
     pulled_bytes = sum(_pull(client, options, queue_id, rows) for queue_id in queue_ids)
     return pulled_bytes, process_time() - begin_s

@@ -19,7 +19,7 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.executor_pull_client import shared_pull_client
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
 from rocketmq_spark.remoting.retry import Retryability, retryability_of_pull
@@ -92,7 +92,7 @@ def test_what_a_task_reports_is_passed_on_to_the_member_that_planned_it(oldest: 
         reported: set[ReportedLoss] = set()
         while not reported:
             assert time.monotonic() < deadline
-            ExecutorPullClient.shared(options).report(member.report_to, queue, TaskReport((lost,)))
+            shared_pull_client(options).report(member.report_to, queue, TaskReport((lost,)))
             with member.group_lock() as membership:
                 reported = membership.task_reports.take_losses()
     finally:

@@ -13,7 +13,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull import range_puller
-from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.executor_pull_client import shared_pull_client
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.wire.body.task_report import Recipient, ReportedLoss, TaskReport
@@ -58,7 +58,7 @@ def test_a_broker_passes_on_what_a_task_reports(options: ReadOptions, member: Me
     queue = MessageQueue(topic, "broker-a", 0)
     other = MessageQueue(topic, "broker-a", 1)
     lost = ReportedLoss(QueueRange(queue, 3, 9), "QUEUE_TRUNCATED"), ReportedLoss(QueueRange(other, 0, 1), "OMITTED")
-    client = ExecutorPullClient.shared(options)
+    client = shared_pull_client(options)
     client.report(Recipient("nobody", member.report_to.token), queue, TaskReport(lost))
     assert reported_losses(member) == set()
     client.report(member.report_to, queue, TaskReport(lost))

@@ -19,7 +19,7 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import BatchReadOptions
-from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.executor_pull_client import shared_pull_client
 from rocketmq_spark.pull.range_puller import new_range_puller
 from rocketmq_spark.remoting.broker_rpcs import send_header, send_rpc
 from rocketmq_spark.remoting.clock import monotonic_ms
@@ -291,7 +291,7 @@ def test_filters_over_three_million_messages(cluster: EmbeddedCluster, capsys: p
 
 def pulled_bytes(queue: MessageQueue, options: BatchReadOptions) -> tuple[int, int]:
     """Sum of the bodies of all responses to pulls of the queue, and the end that they reach."""
-    client = ExecutorPullClient.shared(options)
+    client = shared_pull_client(options)
     puller = new_range_puller(QueueRange(queue, 0, MANY), client, options, monotonic_ms, None, None, None)
     puller.start()
     size_bytes = end_offset = 0

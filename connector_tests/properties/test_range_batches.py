@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from connector_tests.support.message_bytes import COMPRESSED, Record, batch_of
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.executor_pull_client import shared_pull_client
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.source import range_decoding
 from rocketmq_spark.source.data_loss import OMITTED, RETENTION, LostRange
@@ -121,7 +121,7 @@ def test_each_message_is_a_row_once_and_each_other_offset_is_reported(
     def puller_for(some: QueueRange, _: bool) -> Any:
         return Pulled(ranges if some == queue_range else [PulledRange(some.begin_offset, some.end_offset)])
 
-    client = ExecutorPullClient.shared(OPTIONS)
+    client = shared_pull_client(OPTIONS)
     reader = RangeReader(queue_range, client, puller_for, OPTIONS, COLUMNS, (), record, ())
     batches = list(reader.batches())
     event(f"batches: {min(len(batches), 4)}")

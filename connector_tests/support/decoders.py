@@ -53,7 +53,7 @@ def reset_decoder_choice() -> None:
     """What this process reads and decodes with from now on is what the environment then requests."""
     response_template.cache_clear()
     column_decoder.cache_clear()
-    executor_pull_client._shared.cache_clear()
+    executor_pull_client.shared_pull_client.cache_clear()
 
 
 def native_decoder() -> type[NativeColumnDecoder]:

@@ -13,7 +13,7 @@ from connector_tests.support.timeouts import PATIENT, WAIT_S
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import TOOLS_GROUP, BrokerAddress, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient, shared_pull_client
 from rocketmq_spark.pull.pull_request import PullRequest
 from rocketmq_spark.pull.range_puller import new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
@@ -311,5 +311,5 @@ def test_a_range_whose_name_servers_are_down_is_read_on_where_the_refresh_found_
 
 
 def test_a_process_keeps_one_client_for_the_same_options() -> None:
-    assert ExecutorPullClient.shared(options()) is ExecutorPullClient.shared(options())
-    assert ExecutorPullClient.shared(options()) is not ExecutorPullClient.shared(options(subExpression="TagB"))
+    assert shared_pull_client(options()) is shared_pull_client(options())
+    assert shared_pull_client(options()) is not shared_pull_client(options(subExpression="TagB"))

@@ -48,11 +48,6 @@ class ExecutorPullClient:
         self.cluster: Final = ClusterClient.of(options, pool, prober, history)
         self._routes = self.cluster.routes
 
-    @staticmethod
-    def shared(options: RangeReadOptions) -> ExecutorPullClient:
-        """Return this process's client for these options; create it if there is none, without opening a connection."""
-        return _shared(options)
-
     def pull(
         self,
         queue: MessageQueue,
@@ -157,7 +152,7 @@ class ExecutorPullClient:
 
 
 @lru_cache(maxsize=MAX_SHARED_CLIENTS)
-def _shared(options: RangeReadOptions) -> ExecutorPullClient:
+def shared_pull_client(options: RangeReadOptions) -> ExecutorPullClient:
     """Return this process's client for these options; create it if there is none, without opening a connection."""
     timeout_ms, security = options.broker_timeout_ms, options.security
     pool, pull_connections = shared_pool(timeout_ms, security), shared_pull_connections(timeout_ms, security.tls)

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.options import RangeReadOptions
-from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient, shared_pull_client
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.range_puller import RangePuller, new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
@@ -63,11 +63,11 @@ def read_ranges(
     Raises DataLossError (``failOnDataLoss``), TransportError[LOGGED_BATCH_UNREADABLE], RemoteProtocolError
     [UNDECODABLE_MESSAGE_BODY | SQL_FILTER_UNUSABLE | CORRUPT_MESSAGE.QUEUE], what ``DeadLetterSender.send`` does.
     """
-    client = ExecutorPullClient.shared(options)
+    client = shared_pull_client(options)
     puller_for = partial(
         _puller,
         filtered=client,
-        unfiltered_client=ExecutorPullClient.shared(options.without_filter()),
+        unfiltered_client=shared_pull_client(options.without_filter()),
         options=options,
         masters=masters,
         batch_id=batch_id,
