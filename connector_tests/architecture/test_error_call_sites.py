@@ -19,6 +19,7 @@ from connector_tests.support.conditions import parameters_of
 from rocketmq_spark import errors
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.wire.remoting.refusal import ACCESS_WORDS, REFUSALS
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 ERROR_CLASSES = {
@@ -92,6 +93,9 @@ CLASSES = {
 OF_THE_CLASS = {"BrokerError": {"code"}}
 """What an error needs whatever its text states."""
 
+BUILDS_ROWS = "BrokerError(condition, address=address, request=request, code=code, remark=remark, **named)"
+"""The only computed condition: that of a row, whose pattern names the other parameters."""
+
 
 @dataclass(frozen=True)
 class CallSite:
@@ -113,7 +117,17 @@ def sites_in_package() -> Iterator[CallSite]:
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and _name_of(node.func) in ERROR_CLASSES:
-                yield _call_site(node, f"{path.relative_to(PACKAGE)}:{node.lineno}")
+                yield from _sites_of(node, f"{path.relative_to(PACKAGE)}:{node.lineno}")
+
+
+def _sites_of(node: ast.Call, where: str) -> Iterator[CallSite]:
+    """The call; for the one that builds the errors of ``refusal``'s rows, one call site a row."""
+    if not where.startswith("wire/remoting/refusal.py:") or ast.unparse(node) != BUILDS_ROWS:
+        yield _call_site(node, where)
+        return
+    given = frozenset(keyword.arg for keyword in node.keywords if keyword.arg is not None)
+    for words, condition in [*ACCESS_WORDS, *(row[1:] for row in REFUSALS)]:
+        yield CallSite(where, "BrokerError", condition, given | re.compile(words).groupindex.keys())
 
 
 def _name_of(function: ast.expr) -> str:
@@ -162,6 +176,15 @@ def test_an_error_with_another_condition_or_parameters_is_found(call: str) -> No
     node = ast.parse(call, mode="eval").body
     assert isinstance(node, ast.Call)
     assert problem_of(_call_site(node, "here")).startswith("here: ")
+
+
+@pytest.mark.parametrize("where", ["wire/remoting/refusal.py:1", "sink/retry.py:1"])
+@pytest.mark.parametrize("call", [BUILDS_ROWS, BUILDS_ROWS.replace("condition", "other")])
+def test_only_the_builder_of_rows_may_compute_conditions(where: str, call: str) -> None:
+    node = ast.parse(call, mode="eval").body
+    assert isinstance(node, ast.Call)
+    is_builder = where.startswith("wire/remoting/refusal") and call == BUILDS_ROWS
+    assert all(problem_of(site) for site in _sites_of(node, where)) is not is_builder
 
 
 def test_no_error_is_of_a_class_that_names_no_party() -> None:

@@ -7,8 +7,7 @@ and proxies return SYSTEM_ERROR, which may be anything. The remarks distinguish 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Final
 
 from rocketmq_spark.errors import BrokerError
@@ -19,130 +18,40 @@ REMARK_CHARACTERS: Final = 2_000
 """Of a remark; a frame can carry 16 million, which would all be in an error, a log line and a Spark event."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ErrorResponse:
-    """Server, request, code and remark of a refusal. ``name``: the topic or group that the remark names, else empty."""
-
-    address: str
-    request: str
-    code: int
-    remark: str
-    name: str = ""
-
-
-def _credentials_missing(it: _ErrorResponse) -> BrokerError:
-    """Return BrokerError[CREDENTIALS_MISSING]."""
-    return BrokerError("CREDENTIALS_MISSING", address=it.address, request=it.request, code=it.code, remark=it.remark)
-
-
-def _credentials_refused(it: _ErrorResponse) -> BrokerError:
-    """Return BrokerError[CREDENTIALS_REJECTED]."""
-    return BrokerError("CREDENTIALS_REJECTED", address=it.address, request=it.request, code=it.code, remark=it.remark)
-
-
-def _topic_forbidden(it: _ErrorResponse) -> BrokerError:
-    """Return BrokerError[TOPIC_DENIED], with the topic that the remark names."""
-    return BrokerError(
-        "TOPIC_DENIED", address=it.address, request=it.request, code=it.code, remark=it.remark, topic=it.name
-    )
-
-
-def _group_forbidden(it: _ErrorResponse) -> BrokerError:
-    """Return BrokerError[GROUP_DENIED], with the group that the remark names."""
-    return BrokerError(
-        "GROUP_DENIED", address=it.address, request=it.request, code=it.code, remark=it.remark, group=it.name
-    )
-
-
-def _access_forbidden(it: _ErrorResponse) -> BrokerError:
-    """Return BrokerError[ACCESS_DENIED]."""
-    return BrokerError("ACCESS_DENIED", address=it.address, request=it.request, code=it.code, remark=it.remark)
-
-
-def _group_not_found(it: _ErrorResponse) -> BrokerError:
-    """Return BrokerError[GROUP_NOT_FOUND.BROKER]."""
-    return BrokerError("GROUP_NOT_FOUND.BROKER", address=it.address, request=it.request, code=it.code, remark=it.remark)
-
-
-def _topic_reserved(it: _ErrorResponse) -> BrokerError:
-    """Return BrokerError[TOPIC_RESERVED], with the topic that the remark names."""
-    return BrokerError(
-        "TOPIC_RESERVED", address=it.address, request=it.request, code=it.code, remark=it.remark, topic=it.name
-    )
-
-
-def _expression_invalid(it: _ErrorResponse) -> BrokerError:
-    """Return BrokerError[FILTER_EXPRESSION_INVALID]."""
-    return BrokerError(
-        "FILTER_EXPRESSION_INVALID", address=it.address, request=it.request, code=it.code, remark=it.remark
-    )
-
-
-def _property_filter_disabled(it: _ErrorResponse) -> BrokerError:
-    """Return BrokerError[PROPERTY_FILTER_DISABLED]."""
-    return BrokerError(
-        "PROPERTY_FILTER_DISABLED", address=it.address, request=it.request, code=it.code, remark=it.remark
-    )
-
-
-def _pull_rejected(it: _ErrorResponse) -> BrokerError:
-    """Return BrokerError[PULL_REJECTED]."""
-    return BrokerError("PULL_REJECTED", address=it.address, request=it.request, code=it.code, remark=it.remark)
-
-
-def _unclassified_error(it: _ErrorResponse) -> BrokerError:
-    """Return BrokerError[BROKER_ERROR], with the name of the response code."""
-    return BrokerError(
-        "BROKER_ERROR",
-        address=it.address,
-        request=it.request,
-        code=it.code,
-        code_name=code_name(ResponseCode, it.code),
-        remark=it.remark,
-    )
-
-
-ACCESS_WORDS: Final[tuple[tuple[str, Callable[[_ErrorResponse], BrokerError]], ...]] = (
-    (r"username cannot be null", _credentials_missing),
-    (r"check signature failed|User:\S+ is (?:not found|disabled)", _credentials_refused),
-    (r"User:\S+ has no permission to access Topic:(?P<name>\S+)", _topic_forbidden),
-    (r"User:\S+ has no permission to access Group:(?P<name>\S+)", _group_forbidden),
-    (r"User:\S+ has no permission to access ", _access_forbidden),
+ACCESS_WORDS: Final[tuple[tuple[str, str], ...]] = (
+    (r"username cannot be null", "CREDENTIALS_MISSING"),
+    (r"check signature failed|User:\S+ is (?:not found|disabled)", "CREDENTIALS_REJECTED"),
+    (r"User:\S+ has no permission to access Topic:(?P<topic>\S+)", "TOPIC_DENIED"),
+    (r"User:\S+ has no permission to access Group:(?P<group>\S+)", "GROUP_DENIED"),
+    (r"User:\S+ has no permission to access ", "ACCESS_DENIED"),
 )
-"""Beginnings of ACL 2.0's remarks, over any protocol, and their errors; the first match applies."""
+"""Beginnings of ACL 2.0's remarks, over any protocol, and conditions of BrokerError; the first match applies. A named
+group is a parameter of the condition."""
 
-REFUSALS: Final[tuple[tuple[int, str, Callable[[_ErrorResponse], BrokerError]], ...]] = (
+REFUSALS: Final[tuple[tuple[int, str, str], ...]] = (
     # ACL 2.0: brokers, and proxies
-    *((ResponseCode.NO_PERMISSION, words, error_of) for words, error_of in ACCESS_WORDS),
-    *((ResponseCode.SYSTEM_ERROR, words, error_of) for words, error_of in ACCESS_WORDS),
+    *((ResponseCode.NO_PERMISSION, words, condition) for words, condition in ACCESS_WORDS),
+    *((ResponseCode.SYSTEM_ERROR, words, condition) for words, condition in ACCESS_WORDS),
     # ACL 1.0
-    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No accessKey is configured", _credentials_missing),
-    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: (?:Check signature failed|No acl config)", _credentials_refused),
-    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No .*?permission for topic:(?P<name>[^\s,]+)", _topic_forbidden),
-    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No .*?permission for group:(?P<name>[^\s,]+)", _group_forbidden),
-    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: ", _access_forbidden),
+    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No accessKey is configured", "CREDENTIALS_MISSING"),
+    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: (?:Check signature failed|No acl config)", "CREDENTIALS_REJECTED"),
+    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No .*?permission for topic:(?P<topic>[^\s,]+)", "TOPIC_DENIED"),
+    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No .*?permission for group:(?P<group>[^\s,]+)", "GROUP_DENIED"),
+    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: ", "ACCESS_DENIED"),
     # all servers
-    (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, r"", _group_not_found),
-    (ResponseCode.SUBSCRIPTION_PARSE_FAILED, r"", _expression_invalid),
-    (
-        ResponseCode.SYSTEM_ERROR,
-        r"The broker does not support consumer to filter message",
-        _property_filter_disabled,
-    ),
-    (ResponseCode.SUBSCRIPTION_NOT_EXIST, r".*the pull consumer is rejected by server", _pull_rejected),
-    (ResponseCode.NO_PERMISSION, r"Sending message to topic\[(?P<name>.*)\] is forbidden", _topic_reserved),
+    (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, r"", "GROUP_NOT_FOUND.BROKER"),
+    (ResponseCode.SUBSCRIPTION_PARSE_FAILED, r"", "FILTER_EXPRESSION_INVALID"),
+    (ResponseCode.SYSTEM_ERROR, r"The broker does not support consumer to filter message", "PROPERTY_FILTER_DISABLED"),
+    (ResponseCode.SUBSCRIPTION_NOT_EXIST, r".*the pull consumer is rejected by server", "PULL_REJECTED"),
+    (ResponseCode.NO_PERMISSION, r"Sending message to topic\[(?P<topic>.*)\] is forbidden", "TOPIC_RESERVED"),
 )
-"""Response code, beginning of the remark, and error; the first match applies."""
+"""Response code, beginning of the remark, and condition, as in ``ACCESS_WORDS``; the first match applies."""
 
 
 def access_error(address: str, request: str, code: int, remark: str) -> BrokerError | None:
     """Return the error for a refusal by ACL 2.0, whatever its ``code``; None if the remark does not begin with one of
     ``ACCESS_WORDS``. Raise nothing. ``request``: name of the refused request, for the error."""
-    for words, error_of in ACCESS_WORDS:
-        match = re.match(words, remark)
-        if match is not None:
-            return error_of(_ErrorResponse(address, request, code, remark, match.groupdict().get("name", "")))
-    return None
+    return _first_match(ACCESS_WORDS, address, request, code, remark)
 
 
 def refusal_error(address: str, request_code: int, response: RemotingCommand) -> BrokerError:
@@ -150,11 +59,26 @@ def refusal_error(address: str, request_code: int, response: RemotingCommand) ->
     ``REFUSALS`` that matches code and remark, else BROKER_ERROR. A remark is cut to REMARK_CHARACTERS, a missing one is
     "(no remark)". Raise nothing."""
     request, remark = code_name(RequestCode, request_code), (response.remark or "(no remark)")[:REMARK_CHARACTERS]
-    for code, words, error_of in REFUSALS:
-        match = re.match(words, remark) if response.code == code else None
-        if match is not None:
-            return error_of(_ErrorResponse(address, request, response.code, remark, match.groupdict().get("name", "")))
-    return _unclassified_error(_ErrorResponse(address, request, response.code, remark))
+    rows = [(words, condition) for code, words, condition in REFUSALS if code == response.code]
+    return _first_match(rows, address, request, response.code, remark) or BrokerError(
+        "BROKER_ERROR",
+        address=address,
+        request=request,
+        code=response.code,
+        code_name=code_name(ResponseCode, response.code),
+        remark=remark,
+    )
+
+
+def _first_match(
+    rows: Iterable[tuple[str, str]], address: str, request: str, code: int, remark: str
+) -> BrokerError | None:
+    """Return the error of the first of ``rows`` (as in ``ACCESS_WORDS``) that matches ``remark``; None without one."""
+    for words, condition in rows:
+        if (match := re.match(words, remark)) is not None:
+            named = match.groupdict()
+            return BrokerError(condition, address=address, request=request, code=code, remark=remark, **named)
+    return None
 
 
 def not_supported_response(request: RemotingCommand) -> RemotingCommand:
