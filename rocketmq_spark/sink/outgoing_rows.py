@@ -27,8 +27,8 @@ from rocketmq_spark.sink.columns import (
 )
 from rocketmq_spark.wire.arrow.message_encoder import FALSE, ZERO, lengths_of
 from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
+from rocketmq_spark.wire.message.properties import SHARDING_KEY as SHARDING_KEY_PROPERTY
 
-SHARDING_KEY_PROPERTY: Final = "__SHARDINGKEY"
 _KEY_SEPARATOR: Final = pa.scalar(b" ", pa.binary())
 
 DELAYS: Final[Mapping[str, str]] = MappingProxyType(

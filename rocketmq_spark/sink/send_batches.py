@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, TopicRoute
-from rocketmq_spark.sink.outgoing_rows import SHARDING_KEY_PROPERTY, OutgoingRows, distinct_rows, split_ranges
+from rocketmq_spark.sink.outgoing_rows import OutgoingRows, distinct_rows, split_ranges
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, encode_messages, id_properties, lengths_of
 from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
 from rocketmq_spark.wire.body.subscription import java_hash_code
+from rocketmq_spark.wire.message.properties import SHARDING_KEY as SHARDING_KEY_PROPERTY
 
 BATCH_BYTES: Final = 1024 * 1024
 """Maximum number of bytes of a batch. A few large batches cost brokers and tasks less processor time than many small

@@ -30,10 +30,9 @@ from rocketmq_spark.wire.arrow.column_table import (
 from rocketmq_spark.wire.bounds import DECOMPRESSED_BODY_BYTES
 from rocketmq_spark.wire.grpc.messaging_pb2 import Encoding, Message, ReceivedMessages, Resource
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, decompress
-from rocketmq_spark.wire.message.properties import KEYS, TAGS, UNIQ_KEY
+from rocketmq_spark.wire.message.properties import KEYS, SHARDING_KEY, TAGS, UNIQ_KEY
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
-SHARDING_KEY: Final = "__SHARDINGKEY"
 BODY: Final = "body"
 
 _MAGIC: Final[Mapping[bytes, MessageSysFlag]] = MappingProxyType(
