@@ -5,6 +5,7 @@ import pytest
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.wire.message.properties import (
     PROPERTIES_LIMIT_BYTES,
+    as_property_text,
     decode_properties,
     decode_utf8,
     encode_properties,
@@ -82,3 +83,17 @@ def test_properties_end_at_the_largest_signed_short() -> None:
     assert len(encode_properties({"k": longest})) == 32767
     with pytest.raises(LocalProtocolError, match="have 32768 bytes"):
         encode_properties({"k": longest + "v"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("a\x01b\x02", "a b "),
+        ("a\x01b\x02c", "a b "),
+        ("订单\x02号码", "订单 号"),
+        ("\x01\x02\x01\x02\x01", "    "),
+    ],
+)
+def test_property_text_is_cut_and_has_no_separator(text: str, expected: str) -> None:
+    assert as_property_text(text, 4) == expected

@@ -23,6 +23,7 @@ from rocketmq_spark.wire.message.properties import (
     PROPERTIES_LIMIT_BYTES,
     PROPERTIES_RESERVE_BYTES,
     PROPERTY_SEPARATOR,
+    as_property_text,
     decode_utf8,
 )
 
@@ -214,8 +215,7 @@ TOPIC: Final = "INVALID_ROW_TOPIC"
 NO_BODY: Final = b"(no body)"
 """Body of a dead-letter message whose row has none: brokers reject an empty body."""
 
-_TEXT_LIMIT: Final = 200
-_SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
+_TEXT_CHARACTERS: Final = 200
 
 
 def dead_letters(
@@ -248,4 +248,4 @@ def dead_letters(
 def _text(value: str) -> bytes | None:
     """Return ``value`` encoded for a property, cut to 200 characters, its separators replaced by spaces; None if it is
     empty."""
-    return value.translate(_SEPARATORS)[:_TEXT_LIMIT].encode() if value else None
+    return as_property_text(value, _TEXT_CHARACTERS).encode() if value else None

@@ -26,6 +26,7 @@ from rocketmq_spark.wire.message.properties import (
     RETRY_TOPIC,
     TAGS,
     UNIQ_KEY,
+    as_property_text,
     encode_properties,
 )
 
@@ -33,8 +34,6 @@ PROBLEM: Final = "BAD_MESSAGE_PROBLEM"
 QUEUE: Final = "BAD_MESSAGE_QUEUE"
 OFFSET: Final = "BAD_MESSAGE_OFFSET"
 SYS_FLAG: Final = "BAD_MESSAGE_SYS_FLAG"
-
-_SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
 
 DROPPED_PROPERTIES: Final = RESERVED_PROPERTIES - {TAGS, KEYS, UNIQ_KEY}
 """Properties that servers act on, whatever their origin: a server would store the dead letter as a half message of a
@@ -66,7 +65,7 @@ def dead_letter(undecodable: UndecodableMessage, queue: MessageQueue) -> Message
     diagnostic = {
         RETRY_TOPIC: origin_topic[:TOPIC_CHARACTERS],
         ORIGIN_MESSAGE_ID: origin_id[:ID_CHARACTERS],
-        PROBLEM: undecodable.problem.translate(_SEPARATORS)[:PROBLEM_CHARACTERS],
+        PROBLEM: as_property_text(undecodable.problem, PROBLEM_CHARACTERS),
         QUEUE: str(queue),
         OFFSET: str(stored.queue_offset),
         SYS_FLAG: str(stored.sys_flag),

@@ -36,6 +36,7 @@ producer's."""
 INNER_NUM: Final = "INNER_NUM"
 """Number of queue offsets that such a broker assigns to the batch."""
 
+_SEPARATORS_TO_BLANKS: Final = str.maketrans(NAME_VALUE_SEPARATOR + PROPERTY_SEPARATOR, "  ")
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
@@ -68,6 +69,11 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     if len(data) > PROPERTIES_LIMIT_BYTES:
         raise _invalid(f"the properties have {len(data)} bytes, at most {PROPERTIES_LIMIT_BYTES} are possible")
     return data
+
+
+def as_property_text(text: str, max_characters: int) -> str:
+    """Return the first ``max_characters`` of ``text``, which may be any, with each separator replaced by a space."""
+    return text[:max_characters].translate(_SEPARATORS_TO_BLANKS)
 
 
 def _encoded(name: str, value: str) -> bytes:
