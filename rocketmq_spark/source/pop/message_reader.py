@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -25,9 +24,7 @@ from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 from rocketmq_spark.wire.body.subscription import tags_of
 from rocketmq_spark.wire.bounds import INNER_MESSAGES
 from rocketmq_spark.wire.implementation import column_decoder
-from rocketmq_spark.wire.message.stored_message import first_queue_offset, split_records
-
-MAX_OFFSET: Final = 2**63 - 1
+from rocketmq_spark.wire.message.stored_message import MAX_OFFSET, first_queue_offset, split_records
 
 
 def read_parts(
