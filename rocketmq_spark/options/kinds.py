@@ -29,7 +29,7 @@ class Kind(Generic[T]):
 
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:;,\[\]]+):[0-9]{1,5}")
 _TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
-_WRITABLE_TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
+WRITABLE_TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 _GROUP: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,120}")
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 SYSTEM_GROUPS: Final = frozenset(
@@ -346,7 +346,7 @@ ASSIGNMENT: Final = Kind(
     "names or IDs",
     _parse_assignment,
 )
-TOPIC: Final = Kind("a topic name (letters, digits and %|_-, at most 127 characters)", _matching(_WRITABLE_TOPIC))
+TOPIC: Final = Kind("a topic name (letters, digits and %|_-, at most 127 characters)", _matching(WRITABLE_TOPIC))
 """For writing: brokers store messages in no topic with a longer name."""
 GROUP: Final = Kind(
     f"a group name (letters, digits and %|_-, at most 120 characters) that is no system group of RocketMQ, such as "

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from rocketmq_spark.condition import cut
 from rocketmq_spark.model import RESERVED_PROPERTIES
+from rocketmq_spark.options.kinds import WRITABLE_TOPIC
 from rocketmq_spark.sink.columns import DELAY_LEVEL, DELAY_SECONDS
 from rocketmq_spark.sink.outgoing_rows import COLUMN_OF, DELAYS, OutgoingRows
 from rocketmq_spark.wire.arrow.message_encoder import FALSE, ZERO, lengths_of, property_bytes
@@ -30,7 +31,6 @@ from rocketmq_spark.wire.message.properties import (
 OWN_PROPERTIES_LIMIT_BYTES: Final = PROPERTIES_LIMIT_BYTES - PROPERTIES_RESERVE_BYTES
 
 _RESERVED_NAMES: Final = pa.array(sorted(RESERVED_PROPERTIES)).cast(pa.binary())
-_TOPIC: Final = r"^[%|a-zA-Z0-9_-]{1,127}$"
 
 MAX_INT: Final = 2**31 - 1
 """Maximum of a value that brokers parse as an ``int``."""
@@ -91,7 +91,7 @@ def _topic_problems(topics: pa.StringArray) -> RowProblems:
     not checked."""
     yield from _problems_at(topics.is_null(), "its topic is null")
     distinct = topics.dictionary_encode()
-    are_invalid = pc.invert(pc.match_substring_regex(distinct.dictionary, _TOPIC))
+    are_invalid = pc.invert(pc.match_substring_regex(distinct.dictionary, f"^{WRITABLE_TOPIC.pattern}$"))
     if not pc.any(are_invalid).as_py():
         return
     for position in np.flatnonzero(_mask(are_invalid.take(distinct.indices))):
