@@ -18,6 +18,7 @@ from rocketmq_spark.consumer.slave_reads import SlaveReads
 from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.consumer.topic_routes import TopicRoutes
 from rocketmq_spark.errors import BrokerError, RocketMQError
+from rocketmq_spark.grouping import grouped
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
@@ -112,7 +113,7 @@ class OutageAwareClient:
     ) -> Iterator[T]:
         """Call the broker of each of ``queues``, or its slave, with its queues, one after another during iteration, and
         yield the responses. Unresponsive brokers, and None, yield nothing. Permanent errors are raised."""
-        for broker_name, of_broker in _by_broker(queues).items():
+        for broker_name, of_broker in grouped(queues, lambda queue: queue.broker_name).items():
             response = self._call(broker_name, partial(lambda of, broker: call(broker, of), of_broker), of_slaves=True)
             if response is not None:
                 yield response
@@ -127,7 +128,7 @@ class OutageAwareClient:
         """Verify brokers whose connections are new, then send one request to each broker of ``queues``, concurrently;
         wait; return (its queues, response) of each that responds. Transient failures are recorded as outages, others
         are raised. ``of_slaves``: use slaves of missing masters."""
-        of_broker = _by_broker(queues)
+        of_broker = grouped(queues, lambda queue: queue.broker_name)
 
         def submit_if_verified(broker: BrokerApi, name: str) -> Future[T]:
             self._identities.ensure_verified(name)  # its connection may be lost since: other brokers came first
@@ -389,11 +390,3 @@ def _unless_unanswered(call: Callable[[], T]) -> T | RocketMQError | None:
         return call()
     except RocketMQError as error:
         return None if is_unanswered(error) else error
-
-
-def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
-    """Return the queues by broker name, in their order."""
-    grouped: dict[str, list[MessageQueue]] = {}
-    for queue in queues:
-        grouped.setdefault(queue.broker_name, []).append(queue)
-    return grouped

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, NoReturn, TypeVar
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
+from rocketmq_spark.grouping import grouped
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.invisible_duration import random_duration_ms
 from rocketmq_spark.pop.proxied_handles import MAX_HANDLE_CHARACTERS, handles_of_response, opaque_handle
@@ -344,11 +345,8 @@ def _call_concurrently(call: Callable[[T], None], arguments: Iterable[T]) -> Non
 def _by_broker(handles: Sequence[ReceiptHandle], excluded: Container[ReceiptHandle]) -> Iterator[list[ReceiptHandle]]:
     """Yield the handles of each request, without those in ``excluded``: of one topic and broker, at most
     ACKS_PER_REQUEST."""
-    parts: dict[tuple[str, str], list[ReceiptHandle]] = {}
-    for handle in handles:
-        if handle not in excluded:
-            parts.setdefault((handle.topic, handle.broker_name), []).append(handle)
-    for broker_handles in parts.values():
+    included = (handle for handle in handles if handle not in excluded)
+    for broker_handles in grouped(included, lambda handle: (handle.topic, handle.broker_name)).values():
         for first in range(0, len(broker_handles), ACKS_PER_REQUEST):
             yield broker_handles[first : first + ACKS_PER_REQUEST]
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from rocketmq_spark.grouping import grouped
+
 FIRST_PAUSE_MS: Final = 15_000
 """Pause between the first two log lines of one subject; each next pause is twice as long, up to LONGEST_PAUSE_MS."""
 
@@ -167,10 +169,7 @@ def _by_key(
 ) -> list[LogLine]:
     """Group ``outages`` by ``key_of``, in order, and return one WARNING line for each key, with ``text`` of its
     outages."""
-    by_key: dict[str, list[Outage]] = {}
-    for outage in outages:
-        by_key.setdefault(key_of(outage), []).append(outage)
-    return [LogLine(logging.WARNING, key, text(some)) for key, some in by_key.items()]
+    return [LogLine(logging.WARNING, key, text(some)) for key, some in grouped(outages, key_of).items()]
 
 
 def _ends(ended: Mapping[str, _Logged], how: str, *, by: str = "") -> list[LogLine]:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final, NoReturn
 
 from rocketmq_spark.errors import DataLossError
+from rocketmq_spark.grouping import grouped
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.wire.body.task_report import ReportedLoss
 
@@ -327,9 +328,7 @@ def _format_losses(lost: Iterable[LostRange], max_ranges: int = MAX_LISTED_RANGE
     """Return ``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``, ordered by queue: the
     first ``max_ranges`` ranges, then the number of the remaining offsets and ranges, if any."""
     ordered = sorted(lost, key=lambda one: (one.queue.sort_key(), one.begin_offset))
-    by_cause: dict[str, list[LostRange]] = {}
-    for one in ordered[:max_ranges]:
-        by_cause.setdefault(one.cause, []).append(one)
+    by_cause = grouped(ordered[:max_ranges], lambda one: one.cause)
     texts = [f"{', '.join(map(str, ranges))}: {cause}" for cause, ranges in by_cause.items()]
     return "; ".join([*texts, *_format_remaining(ordered[max_ranges:])])
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, zip_longest
 from typing import Final, TypeAlias
 
+from rocketmq_spark.grouping import grouped
 from rocketmq_spark.model import QueueRange
 
 TASK_OFFSETS: Final = 10_000
@@ -80,8 +81,6 @@ def _packed(pieces: Iterable[QueueRange], capacity: int) -> list[Task]:
 def _interleave_brokers(tasks: Iterable[Task]) -> list[Task]:
     """Return the tasks in round robin by broker. A task counts for the broker of its first range; the tasks of one
     broker keep their order."""
-    by_broker: dict[str, list[Task]] = {}
-    for task in tasks:
-        by_broker.setdefault(task[0].queue.broker_name, []).append(task)
+    by_broker = grouped(tasks, lambda task: task[0].queue.broker_name)
     rounds = zip_longest(*by_broker.values())
     return [task for one_round in rounds for task in one_round if task is not None]

@@ -22,6 +22,7 @@ from uuid import uuid4
 from rocketmq_spark.consumer.broker_identities import check_bounds
 from rocketmq_spark.diagnostics import warn_of_batch_queues
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
+from rocketmq_spark.grouping import grouped
 from rocketmq_spark.model import (
     UNFILTERED,
     BrokerAddress,
@@ -317,7 +318,4 @@ def _held_at(queue: MessageQueue, broker: Broker) -> dict[MessageQueue, QueueBou
 
 def _by_topic_and_broker(queues: Collection[MessageQueue]) -> dict[tuple[str, str], list[MessageQueue]]:
     """Return ``queues`` by topic and broker name, in their order."""
-    grouped: dict[tuple[str, str], list[MessageQueue]] = {}
-    for queue in queues:
-        grouped.setdefault((queue.topic, queue.broker_name), []).append(queue)
-    return grouped
+    return grouped(queues, lambda queue: (queue.topic, queue.broker_name))

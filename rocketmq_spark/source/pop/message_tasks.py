@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from rocketmq_spark.grouping import grouped
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receipt_handles import ReceivedMessage, RecordFormat
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
@@ -59,9 +60,7 @@ def receipt_handle(one: ReceivedMessage) -> str:
 def _parts(received: Sequence[ReceivedMessage], with_handles: bool) -> Iterator[Part]:
     """Yield the messages of one task, grouped by broker and format, as parts of at most ``PART_BYTES`` of records or
     one larger message. ``with_handles``: fill ``handles`` of parts in the stored format."""
-    alike: dict[tuple[str, RecordFormat], list[ReceivedMessage]] = {}
-    for one in received:
-        alike.setdefault((one.handle.broker_name, one.record_format), []).append(one)
+    alike = grouped(received, lambda one: (one.handle.broker_name, one.record_format))
     for (broker_name, record_format), group in alike.items():
         for part_messages in _cut(group, PART_BYTES, len(group)):
             handles = (

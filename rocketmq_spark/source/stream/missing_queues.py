@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from rocketmq_spark.errors import RouteError
+from rocketmq_spark.grouping import grouped
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.outage_log import Outage
@@ -75,9 +76,9 @@ class MissingQueues:
         self._updated_ms = now_ms
         if unavailable.keys() != self._since_ms.keys():
             self._since_ms = {queue: self._since_ms.get(queue, now_ms) for queue in unavailable}
-            self.outages = tuple(
-                self._outage(of_broker, unavailable, start) for of_broker in _by_topic_and_broker(unavailable)
-            )
+            in_order = sorted(unavailable, key=MessageQueue.sort_key)
+            by_broker = grouped(in_order, lambda queue: (queue.topic, queue.broker_name))
+            self.outages = tuple(self._outage(of_broker, unavailable, start) for of_broker in by_broker.values())
         if overdue := self._overdue(now_ms):
             named = "; ".join(parts[queue] for queue in sorted(overdue, key=MessageQueue.sort_key))
             raise self._unavailable_error(len(overdue), named, max(overdue.values()))
@@ -114,14 +115,6 @@ class MissingQueues:
         unavailable; {} with ``missingQueues`` ``drop``."""
         waited_ms = {queue: now_ms - self._since_ms[queue] for queue in self.awaited}
         return {queue: ms for queue, ms in waited_ms.items() if ms >= self._limit_ms}
-
-
-def _by_topic_and_broker(queues: Collection[MessageQueue]) -> list[list[MessageQueue]]:
-    """Return the queues in one list for each topic and broker, all in queue order."""
-    grouped: dict[tuple[str, str], list[MessageQueue]] = {}
-    for queue in sorted(queues, key=MessageQueue.sort_key):
-        grouped.setdefault((queue.topic, queue.broker_name), []).append(queue)
-    return list(grouped.values())
 
 
 def _positions(queues: Collection[MessageQueue], start: SourceOffset) -> str:
