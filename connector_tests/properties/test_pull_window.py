@@ -13,7 +13,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import QueueRange
-from rocketmq_spark.pull.pull_request import PulledRange
+from rocketmq_spark.pull.pull_request import LOST_KINDS, PulledRange
 from rocketmq_spark.pull.range_puller import ABSENT_LIMIT_MS, MAX_DEPTH, RangePuller
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
@@ -130,7 +130,9 @@ def test_a_range_is_delivered_whole_in_order_and_once_or_reported_as_lost(
     rows = [offset for pulled in delivered for offset in offsets_of(pulled)]
     if not broker.is_filtering and not broker.omitted:
         assert sum(len(pulled.body) for pulled in delivered) == 8 * len(rows), "something was pulled twice"
-    lost = {at for pulled in delivered if pulled.is_lost for at in range(pulled.begin_offset, pulled.end_offset)}
+    lost = {
+        at for pulled in delivered if pulled.kind in LOST_KINDS for at in range(pulled.begin_offset, pulled.end_offset)
+    }
     event(f"lost something: {bool(lost)}")
     assert rows == sorted(set(rows))
     assert not lost & set(rows)
@@ -145,7 +147,9 @@ def assert_touching(delivered: list[PulledRange], queue_range: QueueRange) -> No
     assert [pulled.begin_offset for pulled in delivered] == ends[:-1]
     assert ends[-1] == queue_range.end_offset
     neighbours = pairwise(delivered)
-    assert not any(before.is_lost and after.is_lost for before, after in neighbours), "a loss was told in pieces"
+    assert not any(before.kind in LOST_KINDS and after.kind in LOST_KINDS for before, after in neighbours), (
+        "a loss was told in pieces"
+    )
 
 
 def ever_deleted(broker: MovingBroker, queue_range: QueueRange) -> set[int]:

@@ -14,7 +14,7 @@ from connector_tests.support.message_bytes import COMPRESSED, Record, batch_of
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_pull_client import shared_pull_client
-from rocketmq_spark.pull.pull_request import PulledRange
+from rocketmq_spark.pull.pull_request import PulledRange, RangeKind
 from rocketmq_spark.source import range_decoding
 from rocketmq_spark.source.data_loss import OMITTED, RETENTION, LostRange
 from rocketmq_spark.source.range_reader import RangeReader
@@ -80,7 +80,7 @@ def pulled(draw: st.DrawFn) -> tuple[list[PulledRange], list[int], list[int], li
     for _ in range(draw(st.integers(0, 40))):
         if draw(st.integers(0, 15)) == 0:
             end_offset = begin_offset + draw(st.integers(1, 9))
-            ranges.append(PulledRange(begin_offset, end_offset, is_lost=True))
+            ranges.append(PulledRange(begin_offset, end_offset, kind=RangeKind.DELETED))
             lost += range(begin_offset, end_offset)
             begin_offset, neighbour = end_offset, b""
             continue

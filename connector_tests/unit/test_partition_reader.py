@@ -6,7 +6,7 @@ import pytest
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.pull_request import PulledRange
+from rocketmq_spark.pull.pull_request import LOST_KINDS, RangeKind
 from rocketmq_spark.source.data_loss import RETENTION, TAIL_LOST
 from rocketmq_spark.source.partition_reader import (
     SMALL_BATCH_BYTES,
@@ -14,7 +14,7 @@ from rocketmq_spark.source.partition_reader import (
     merge_small_batches,
     read_ranges,
 )
-from rocketmq_spark.source.range_reader import cause_of
+from rocketmq_spark.source.range_reader import CAUSE_OF
 from rocketmq_spark.source.schema import default_schema
 
 
@@ -70,8 +70,11 @@ def test_few_rows_that_are_large_are_no_small_batch() -> None:
 
 def test_what_is_skipped_was_not_deleted() -> None:
     """It was said that retention had taken it."""
-    assert cause_of(PulledRange(0, 5, is_lost=True)) == RETENTION
-    assert cause_of(PulledRange(0, 5, is_lost=True, is_presumed_lost=True)) == TAIL_LOST
+    assert CAUSE_OF == {RangeKind.DELETED: RETENTION, RangeKind.PRESUMED_LOST: TAIL_LOST}
+
+
+def test_each_kind_of_loss_has_a_cause() -> None:
+    assert CAUSE_OF.keys() == set(LOST_KINDS)
 
 
 def test_a_task_without_a_name_server_reports_it_and_has_nothing_skipped() -> None:

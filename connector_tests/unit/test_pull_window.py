@@ -9,7 +9,15 @@ import pytest
 from connector_tests.support.pull_results import MAX, MIN, result, too_small
 from connector_tests.support.simulated_queue import encoded, offsets_of
 from rocketmq_spark.errors import TransportError
-from rocketmq_spark.pull.pull_request import CompletionQueue, PullAction, PullRequest, pull_action
+from rocketmq_spark.pull.pull_request import (
+    LOST_KINDS,
+    CompletionQueue,
+    PullAction,
+    PulledRange,
+    PullRequest,
+    RangeKind,
+    pull_action,
+)
 from rocketmq_spark.pull.pull_window import MAX_MESSAGES, REFILL_DIVISOR, PullWindow
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 
@@ -51,7 +59,7 @@ def spans(requests: list[PullRequest]) -> list[tuple[int, int]]:
 
 
 def delivered(subject: PullWindow) -> list[tuple[int, int, bool]]:
-    return [(pulled.begin_offset, pulled.end_offset, pulled.is_lost) for pulled in subject.deliver()]
+    return [(pulled.begin_offset, pulled.end_offset, pulled.kind in LOST_KINDS) for pulled in subject.deliver()]
 
 
 def opened(subject: PullWindow, stride: int = 10) -> list[PullRequest]:
@@ -513,11 +521,11 @@ def test_only_a_loss_that_was_skipped_is_marked_as_that() -> None:
     (first,) = sent(subject)
     assert subject.presume_lost(first, REMOVING)
     step(subject, first, found(107, 132))
-    assert [(pulled.is_lost, pulled.is_presumed_lost) for pulled in subject.deliver()] == [(True, True), (False, False)]
+    assert [pulled.kind for pulled in subject.deliver()] == [RangeKind.PRESUMED_LOST, RangeKind.READ]
     (request, *_) = sent(subject)
     step(subject, request, too_small(160))
     step(subject, request, found(160, 170))
-    assert not any(pulled.is_presumed_lost for pulled in subject.deliver())
+    assert [pulled.kind for pulled in subject.deliver()] == [RangeKind.DELETED, RangeKind.READ]
 
 
 def test_losses_that_touch_are_skipped_if_either_was() -> None:
@@ -528,7 +536,46 @@ def test_losses_that_touch_are_skipped_if_either_was() -> None:
     step(subject, first, too_small(110))
     step(subject, first, found(110, 132))
     lost, _found = subject.deliver()
-    assert (lost.begin_offset, lost.end_offset, lost.is_presumed_lost) == (100, 110, True)
+    assert lost == PulledRange(100, 110, kind=RangeKind.PRESUMED_LOST)
+
+
+def test_losses_that_touch_are_skipped_if_the_last_was() -> None:
+    subject = window(100, 1_000)
+    (first,) = sent(subject)
+    step(subject, first, too_small(103))
+    assert subject.presume_lost(first, REMOVING)
+    step(subject, first, found(107, 132))
+    lost, _found = subject.deliver()
+    assert lost == PulledRange(100, 107, kind=RangeKind.PRESUMED_LOST)
+
+
+def test_deleted_losses_that_touch_are_one_deleted_range() -> None:
+    subject = window(100, 1_000)
+    (first,) = sent(subject)
+    step(subject, first, too_small(103))
+    step(subject, first, too_small(110))
+    step(subject, first, found(110, 132))
+    lost, _found = subject.deliver()
+    assert lost == PulledRange(100, 110, kind=RangeKind.DELETED)
+
+
+def test_vacancy_beyond_its_request_is_vacant_in_a_new_one() -> None:
+    subject = window(100, 1_000)
+    (first,) = sent(subject)
+    subject.step(first, result(PullStatus.FOUND, "FOUND", 98), PullAction.VACANT, 150)
+    assert subject.deliver() == [
+        PulledRange(100, 132, kind=RangeKind.VACANT, vacant_from=98),
+        PulledRange(132, 150, kind=RangeKind.VACANT, vacant_from=98),
+    ]
+
+
+def test_response_beyond_its_request_has_its_own_end() -> None:
+    subject = window(100, 1_000)
+    first, *_ = opened(subject, stride=40)
+    step(subject, first, found(140, 190))
+    (pulled,) = subject.deliver()
+    assert (pulled.end_offset, pulled.response_end_offset, pulled.response_range) == (180, 190, (140, 190))
+    assert pulled.vacant_from is None
 
 
 def test_nothing_is_skipped_that_no_response_reports_as_deleted() -> None:

@@ -10,7 +10,7 @@ import pytest
 from connector_tests.support.decoders import IMPLEMENTATIONS, decoder_class
 from connector_tests.support.message_bytes import COMPRESSED, Record, pull_body
 from rocketmq_spark.model import MessageQueue, QueueRange
-from rocketmq_spark.pull.pull_request import PulledRange
+from rocketmq_spark.pull.pull_request import PulledRange, RangeKind
 from rocketmq_spark.source import range_decoding
 from rocketmq_spark.source.range_decoding import (
     ExpectedOffsets,
@@ -128,20 +128,25 @@ def test_offsets_that_no_message_has_are_omitted_unless_they_are_lost_already(
     found: list[list[int]], missing: list[tuple[int, int]]
 ) -> None:
     expected_offsets = ExpectedOffsets.from_pulled(
-        [PulledRange(0, 4), PulledRange(4, 8, is_lost=True), PulledRange(8, 12)]
+        [PulledRange(0, 4), PulledRange(4, 8, kind=RangeKind.DELETED), PulledRange(8, 12)]
     )
     assert expected_offsets.missing([batch(*offsets) for offsets in found]) == missing
 
 
 def test_what_is_omitted_beside_a_loss_of_any_width_takes_no_memory() -> None:
     expected_offsets = ExpectedOffsets.from_pulled(
-        [PulledRange(5, 10**15, is_lost=True), PulledRange(10**15, 10**15 + 2)]
+        [PulledRange(5, 10**15, kind=RangeKind.DELETED), PulledRange(10**15, 10**15 + 2)]
     )
     assert expected_offsets.missing([batch(10**15)]) == [(10**15 + 1, 10**15 + 2)]
 
 
 def test_promises_that_touch_are_one() -> None:
-    ranges = [PulledRange(3, 4), PulledRange(4, 8, is_lost=True), PulledRange(8, 9, is_lost=True), PulledRange(9, 12)]
+    ranges = [
+        PulledRange(3, 4),
+        PulledRange(4, 8, kind=RangeKind.DELETED),
+        PulledRange(8, 9, kind=RangeKind.DELETED),
+        PulledRange(9, 12),
+    ]
     assert ExpectedOffsets.from_pulled(ranges[:2]).followed_by(
         ExpectedOffsets.from_pulled(ranges[2:])
     ) == ExpectedOffsets.from_pulled(ranges)
@@ -202,7 +207,7 @@ def test_ordinary_messages_are_decoded_as_they_arrive() -> None:
     subject.add(PulledRange(0, 2, memoryview(memory)))
     assert not is_held(memory)
     subject.add(pulled(message(2)))
-    subject.add(PulledRange(3, 7, is_lost=True))
+    subject.add(PulledRange(3, 7, kind=RangeKind.DELETED))
     assert finish(subject) == [([b"body-0", b"body-1", b"body-2"], ExpectedOffsets(0, 7, (range(3, 7),)))]
     assert finish(subject) == []
 

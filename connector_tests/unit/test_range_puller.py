@@ -15,7 +15,7 @@ from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import MASTER_ID, BrokerAddress, BrokerData, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
-from rocketmq_spark.pull.pull_request import PulledRange
+from rocketmq_spark.pull.pull_request import LOST_KINDS, PulledRange, RangeKind
 from rocketmq_spark.pull.range_puller import (
     ABSENT_LIMIT_MS,
     MAX_DEPTH,
@@ -94,7 +94,7 @@ class Run:
         return [offset for pulled in self.pulled() for offset in offsets_of(pulled)]
 
     def lost(self) -> list[tuple[int, int]]:
-        return [(pulled.begin_offset, pulled.end_offset) for pulled in self.pulled() if pulled.is_lost]
+        return [(pulled.begin_offset, pulled.end_offset) for pulled in self.pulled() if pulled.kind in LOST_KINDS]
 
 
 def failing_first(failures: Iterable[PullOutcome], queue: SimulatedQueue) -> Callable[[int, int], PullOutcome]:
@@ -626,7 +626,7 @@ def test_a_range_of_which_no_address_is_known_requests_the_route() -> None:
 
 def test_what_retention_deleted_is_lost_exactly() -> None:
     lost, *_ = Run(SimulatedQueue(min_offset=37, max_offset=100).pull).pulled()
-    assert lost == PulledRange(0, 37, is_lost=True)
+    assert lost == PulledRange(0, 37, kind=RangeKind.DELETED)
 
 
 def test_the_min_offset_is_waited_for_while_retention_deletes() -> None:
@@ -656,7 +656,7 @@ def test_a_tail_that_stays_unavailable_is_lost_after_one_time_limit_however_long
     """It used to wait again for every 32 pieces: a day for a million messages."""
     run = Run(SimulatedQueue(max_offset=60).pull, 0, 1_000_000)
     *_, lost = run.pulled()
-    assert lost == PulledRange(60, 1_000_000, is_lost=True, is_presumed_lost=True)
+    assert lost == PulledRange(60, 1_000_000, kind=RangeKind.PRESUMED_LOST)
     assert ABSENT_LIMIT_MS <= run.took_ms <= ABSENT_LIMIT_MS + 2 * PULL_PAUSES.longest_ms
 
 
@@ -850,7 +850,7 @@ def test_what_a_server_lacks_is_pulled_from_the_master(held: SimulatedQueue, *, 
     network.suggested_id = 2
     pulled = list(puller.pull())
     assert [offset for one in pulled for offset in offsets_of(one)] == list(range(100))
-    assert not any(one.is_lost for one in pulled)
+    assert not any(one.kind in LOST_KINDS for one in pulled)
     assert set(network.suggested_ids[network.suggested_ids.index(None) :]) == {None}
 
 

@@ -128,27 +128,41 @@ def stalled_error(queue: MessageQueue, offset: int, result: PullResult, waited_m
 NO_BODY: Final = memoryview(b"")
 
 
+class RangeKind(Enum):
+    """Kind of a pulled range: whether its offsets were read, and if not, why."""
+
+    READ = "the body has all matching messages of the offsets"
+    DELETED = "the broker deleted the messages of the offsets"
+    PRESUMED_LOST = "the broker has lacked some of the offsets for long"
+    VACANT = "no message ever had the offsets"
+
+
+READ: Final = RangeKind.READ
+"""Kind of nearly all ranges. A constant, because a look-up in the enum is slower, and readers compare each range."""
+
+LOST_KINDS: Final = (RangeKind.DELETED, RangeKind.PRESUMED_LOST)
+"""Kinds of losses. A tuple, because a set would call ``Enum.__hash__`` for each range."""
+
+
 class PulledRange(NamedTuple):
     """Result of the offsets ``[begin_offset, end_offset)``.
 
     ``body``: the matching messages among them, as the broker encoded them. It may also have messages on either side of
-    the range (a filtered response, an inner batch), which belong to other ranges. ``is_lost``: these offsets have no
-    messages, because the broker deleted them, or, with ``is_presumed_lost``, has lacked some of them for long.
-    ``is_vacant``: no message ever had these offsets, see ``PullAction.VACANT``. ``response_end_offset``: end of the
-    response; None if that is not beyond the range. A vacant range has the end of the message before it there.
+    the range (a filtered response, an inner batch), which belong to other ranges. ``kind``: READ, or why there is no
+    body. ``response_end_offset``: end of the response with ``body``; None if that is not beyond the range.
+    ``vacant_from``: of a VACANT range, the end of the message before it, see ``PullAction.VACANT``; None for others.
     """
 
     begin_offset: int
     end_offset: int
     body: memoryview = NO_BODY
-    is_lost: bool = False
-    is_presumed_lost: bool = False
-    is_vacant: bool = False
+    kind: RangeKind = READ
     response_end_offset: int | None = None
+    vacant_from: int | None = None
 
     @property
     def response_range(self) -> tuple[int, int]:
-        """Return the offsets ``[begin_offset, next)`` of the response with ``body``; meaningless without one."""
+        """Return the offsets ``[begin_offset, end)`` of the response with ``body``, or, without one, of the range."""
         return self.begin_offset, self.end_offset if self.response_end_offset is None else self.response_end_offset
 
 

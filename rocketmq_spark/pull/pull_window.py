@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from rocketmq_spark.pull.pull_request import NO_BODY, CompletionQueue, PullAction, PulledRange, PullRequest
+from rocketmq_spark.pull.pull_request import (
+    LOST_KINDS,
+    NO_BODY,
+    READ,
+    CompletionQueue,
+    PullAction,
+    PulledRange,
+    PullRequest,
+    RangeKind,
+)
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 FIRST_STRIDE: Final = 32
@@ -194,7 +203,7 @@ class PullWindow:
         elif action is PullAction.SKIP:
             self._advance(request, result.next_begin_offset, NO_BODY)
         elif action is PullAction.LOST:
-            self._mark_lost(request, result.min_offset)
+            self._mark_lost(request, result.min_offset, RangeKind.DELETED)
         elif action is PullAction.VACANT:
             self._mark_vacant(request, result.next_begin_offset, vacant_to or request.next_offset + 1)
         if action is not PullAction.WAIT:
@@ -212,7 +221,7 @@ class PullWindow:
         advances = result.next_begin_offset > request.next_offset
         if not advances and result.max_offset > request.next_offset:
             return False
-        self._mark_lost(request, result.next_begin_offset if advances else self._end_offset, is_presumed_lost=True)
+        self._mark_lost(request, result.next_begin_offset if advances else self._end_offset, RangeKind.PRESUMED_LOST)
         self.retry(request)
         return True
 
@@ -230,7 +239,7 @@ class PullWindow:
         else:
             self._depth = min(self._depth + 1, self._max_depth)
             self._adapt_stride(self._stride, requested, covered)
-        self._append_range(request, to, body)
+        self._append_range(request, to, body, READ)
         self._update_expected_bytes(1, len(body))
 
     def _extend(self, first: PullRequest, to: int) -> None:
@@ -240,27 +249,26 @@ class PullWindow:
     def _mark_vacant(self, request: PullRequest, vacant_from: int, to: int) -> None:
         """Mark ``[request.next_offset, to)`` as vacant (no message) in this request, and, beyond all requests, in a new
         one behind the last; not in requests in between. ``vacant_from``: end of the message before ``to``."""
-        self._append_range(request, to, NO_BODY, is_vacant=True)
-        request.pulled[-1] = request.pulled[-1]._replace(response_end_offset=vacant_from)
+        self._append_range(request, to, NO_BODY, RangeKind.VACANT, vacant_from)
         if self._opened_to < min(to, self._end_offset):
             self._mark_vacant(self._open(to), vacant_from, to)
 
-    def _mark_lost(self, request: PullRequest, to: int, *, is_presumed_lost: bool = False) -> None:
-        """Mark ``[request.next_offset, to)`` as lost in this request, and, beyond all requests, in a new one behind the
-        last; not in requests in between."""
+    def _mark_lost(self, request: PullRequest, to: int, kind: RangeKind) -> None:
+        """Mark ``[request.next_offset, to)`` as lost, of a kind of LOST_KINDS, in this request, and, beyond all
+        requests, in a new one behind the last; not in requests in between."""
         self._has_lost = True
-        self._append_range(request, to, NO_BODY, is_lost=True, is_presumed_lost=is_presumed_lost)
+        self._append_range(request, to, NO_BODY, kind)
         if self._opened_to < min(to, self._end_offset):
-            self._append_range(self._open(to), to, NO_BODY, is_lost=True, is_presumed_lost=is_presumed_lost)
+            self._append_range(self._open(to), to, NO_BODY, kind)
 
-    def _append_range(self, request: PullRequest, to: int, body: memoryview, **flags: bool) -> None:
+    def _append_range(
+        self, request: PullRequest, to: int, body: memoryview, kind: RangeKind, vacant_from: int | None = None
+    ) -> None:
         """Append ``[request.next_offset, to)``, up to the request's end, to its ranges; advance it and the window's
-        counts. ``response_end_offset``: ``to`` if ``body`` reaches beyond the request. ``flags``: other fields."""
+        counts. ``response_end_offset``: ``to`` if ``body`` reaches beyond the request."""
         end_offset = min(to, request.end_offset)
-        response_end_offset = to if to > end_offset and body else None
-        request.pulled.append(
-            PulledRange(request.next_offset, end_offset, body, response_end_offset=response_end_offset, **flags)
-        )
+        response_end = to if to > end_offset and body else None
+        request.pulled.append(PulledRange(request.next_offset, end_offset, body, kind, response_end, vacant_from))
         request.next_offset = end_offset
         self._buffered += 1
         self._buffered_bytes += len(body)
@@ -324,7 +332,7 @@ class PullWindow:
         merged: list[PulledRange] = []
         self._buffered -= self._loss is not None
         for pulled in ready:
-            if pulled.is_lost:
+            if pulled.kind in LOST_KINDS:
                 self._loss = pulled if self._loss is None else _joined(self._loss, pulled)
                 continue
             if self._loss is not None:
@@ -339,5 +347,5 @@ class PullWindow:
 
 def _joined(first: PulledRange, second: PulledRange) -> PulledRange:
     """Return two adjacent losses as one; it is presumed lost if one of them is."""
-    is_presumed_lost = first.is_presumed_lost or second.is_presumed_lost
-    return second._replace(begin_offset=first.begin_offset, is_presumed_lost=is_presumed_lost)
+    kind = second.kind if first.kind is RangeKind.DELETED else first.kind
+    return PulledRange(first.begin_offset, second.end_offset, NO_BODY, kind)

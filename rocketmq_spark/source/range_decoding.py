@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import QueueRange
-from rocketmq_spark.pull.pull_request import PulledRange
+from rocketmq_spark.pull.pull_request import READ, PulledRange
 from rocketmq_spark.wire.arrow.columns import BatchBuilder, BatchTooLargeError, ColumnDecoder
 from rocketmq_spark.wire.arrow.record_index import frame_records
 from rocketmq_spark.wire.arrow.slices import Positions
@@ -58,9 +58,7 @@ class ExpectedOffsets(NamedTuple):
     def from_pulled(cls, collected: Sequence[PulledRange]) -> ExpectedOffsets:
         """Return the offsets of ``collected``, at least one range, adjacent ones in ascending order. Lost and vacant
         ranges are ``absent``."""
-        lost = (
-            range(pulled.begin_offset, pulled.end_offset) for pulled in collected if pulled.is_lost or pulled.is_vacant
-        )
+        lost = (range(pulled.begin_offset, pulled.end_offset) for pulled in collected if pulled.kind is not READ)
         return cls(collected[0].begin_offset, collected[-1].end_offset, tuple(lost))
 
     def followed_by(self, following: ExpectedOffsets) -> ExpectedOffsets:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportE
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import RangeReadOptions
 from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
-from rocketmq_spark.pull.pull_request import PulledRange
+from rocketmq_spark.pull.pull_request import READ, PulledRange, RangeKind
 from rocketmq_spark.pull.range_puller import RangePuller
 from rocketmq_spark.remoting.retry import is_broker_outage
 from rocketmq_spark.source.data_loss import OMITTED, RETENTION, TAIL_LOST, VACANT, LostRange, deleted, report_losses
@@ -34,6 +35,11 @@ from rocketmq_spark.wire.implementation import column_decoder
 from rocketmq_spark.wire.message.stored_message import first_offsets
 
 log = logging.getLogger(__name__)
+
+CAUSE_OF: Final[Mapping[RangeKind, str]] = MappingProxyType(
+    {RangeKind.DELETED: RETENTION, RangeKind.PRESUMED_LOST: TAIL_LOST}
+)
+"""Cause of a loss by the kind of the pulled range."""
 
 PullerFor: TypeAlias = Callable[[QueueRange, bool], RangePuller]
 """Creates the puller of a range, with the subscription's filter, or without it if the flag is set."""
@@ -111,13 +117,18 @@ class RangeReader:
         decoder = RangeDecoder(self._column_decoder(is_unfiltered=is_unfiltered), some, place_limit_at)
         for pulled in self._pulled(puller):
             self._record.add_read(self._range.queue, pulled.end_offset - pulled.begin_offset, len(pulled.body))
-            if pulled.is_lost:
-                self._report(pulled.begin_offset, pulled.end_offset, cause_of(pulled))
-            if pulled.is_vacant:
-                self._add_vacant(pulled.begin_offset, pulled.end_offset)
+            if pulled.kind is not READ:
+                self._report_absent(pulled)
             if decoder.add(pulled):
                 yield from self._finish_batch(decoder)
         yield from self._finish_batch(decoder)
+
+    def _report_absent(self, pulled: PulledRange) -> None:
+        """Report a range that was not read: as vacant (``_add_vacant``), or as lost with its cause (``_report``)."""
+        if pulled.kind is RangeKind.VACANT:
+            self._add_vacant(pulled.begin_offset, pulled.end_offset)
+        else:
+            self._report(pulled.begin_offset, pulled.end_offset, CAUSE_OF[pulled.kind])
 
     def _check_is_not_sql(self) -> None:
         """Raise RemoteProtocolError[SQL_FILTER_UNUSABLE] if the filter is by SQL92. The caller has found messages at
@@ -214,8 +225,7 @@ class RangeReader:
     def _vacant_from(self, offset: int) -> int | None:
         """Pull ``offset`` alone and without filter, and wait. If no message has it, return the first of the adjacent
         offsets without a message, where the message before ends. None if a message may have it."""
-        pulled = self._pull_alone(offset)
-        return pulled.response_end_offset if pulled.is_vacant else None
+        return self._pull_alone(offset).vacant_from
 
     def _pull_alone(self, offset: int) -> PulledRange:
         """Pull ``offset`` alone and without filter, wait, and return the result. Raises what ``_pulled`` does."""
@@ -271,8 +281,3 @@ def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
         queue,
         count,
     )
-
-
-def cause_of(lost: PulledRange) -> str:
-    """Return the cause of a loss: TAIL_LOST if it ``is_presumed_lost``, else RETENTION."""
-    return TAIL_LOST if lost.is_presumed_lost else RETENTION
