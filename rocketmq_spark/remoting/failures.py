@@ -105,7 +105,16 @@ class FailureTracker:
         is_expired = remaining_ms <= 0
         next_ms = now_ms + (pause_ms if is_expired else min(pause_ms, remaining_ms))
         self._failures[subject] = _Failure(
-            first_ms, since_ms, pause_ms, next_ms, next_ms, limit_ms, until_ms, is_expired, error, quiet_ms
+            first_ms=first_ms,
+            since_ms=since_ms,
+            pause_ms=pause_ms,
+            next_try_ms=next_ms,
+            due_ms=next_ms,
+            limit_ms=limit_ms,
+            until_ms=until_ms,
+            is_expired=is_expired,
+            error=error,
+            quiet_ms=quiet_ms,
         )
         return is_expired and not (before and before.is_expired)
 
