@@ -173,21 +173,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         batch_id = uuid4().hex
         subjects = {NAME_SERVERS, *(broker_subject(one.queue.broker_name) for one in required)}
         self._notes |= {(batch_id, subject) for subject in subjects}
-        return [self._partition(task, logged, batch_id, reported_losses) for task in without_skipped(tasks, skipped)]
-
-    def _partition(
-        self, task: Task, logged: Sequence[QueueRange], batch_id: str, reported_losses: Sequence[LostRange]
-    ) -> RocketMQInputPartition:
-        """Return the partition of ``task``: with the known addresses of its brokers, the ranges of ``logged`` that its
-        error may list (``skippable_ranges``), and the ``reported_losses`` in its queues. Send nothing."""
-        run = self._started_run(SourceOffset())
-        master_addresses = run.planner.masters
-        names = dict.fromkeys(one.queue.broker_name for one in task)
-        masters = {name: master_addresses[name] for name in names if name in master_addresses}
-        reported_losses = tuple(one for one in reported_losses if any(one.queue == of_task.queue for of_task in task))
-        return RocketMQInputPartition(
-            task, masters, skippable_ranges(logged, task), batch_id, run.member.report_to, reported_losses
-        )
+        return [_partition(run, task, logged, batch_id, reported_losses) for task in without_skipped(tasks, skipped)]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: only the next ``latestOffset`` shows that ``end`` is completed, and commits it, acknowledged."""
@@ -258,3 +244,15 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
             reports_sizes=self._options.max_bytes_per_trigger is not None and self._options.assigned is None,
         )
         return iterating_without_traceback(batches)
+
+
+def _partition(
+    run: SourceRun, task: Task, logged: Sequence[QueueRange], batch_id: str, reported_losses: Sequence[LostRange]
+) -> RocketMQInputPartition:
+    """Return the partition of ``task``: with the known addresses of its brokers, the ranges of ``logged``
+    that its error may list (``skippable_ranges``), and the ``reported_losses`` in its queues. Send nothing."""
+    master_addresses = run.planner.masters
+    names = dict.fromkeys(one.queue.broker_name for one in task)
+    masters = {name: master_addresses[name] for name in names if name in master_addresses}
+    losses = tuple(one for one in reported_losses if any(one.queue == of_task.queue for of_task in task))
+    return RocketMQInputPartition(task, masters, skippable_ranges(logged, task), batch_id, run.member.report_to, losses)
