@@ -8,10 +8,16 @@ import pytest
 
 from connector_tests.support.simulated_cluster import OLD_VERSION
 from rocketmq_spark.consumer.outage_aware_client import OFFSET_DELETION_VERSION
-from rocketmq_spark.inspection.rows import HIGHER_VERSION, V4_0_0_SNAPSHOT, version_name
 from rocketmq_spark.wire.body import running_info
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
-from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, ROCKETMQ_5, PullSysFlag, RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, PullSysFlag, RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.mq_version import (
+    HIGHER_VERSION,
+    V4_0_0_SNAPSHOT,
+    V4_9_0_SNAPSHOT,
+    V5_0_0_SNAPSHOT,
+    version_name,
+)
 
 PROTOCOL = "org.apache.rocketmq.remoting.protocol"
 SYS_FLAG = "org.apache.rocketmq.common.sysflag"
@@ -37,8 +43,14 @@ def test_our_version_is_the_oracles(java: Any) -> None:
 
 def test_versions_have_javas_numbers(java: Any) -> None:
     version = java.org.apache.rocketmq.common.MQVersion
-    numbers = {name: version.Version.valueOf(name).ordinal() for name in ("V4_9_7", "V5_0_0_SNAPSHOT", "V5_1_4")}
-    assert numbers == {"V4_9_7": OLD_VERSION, "V5_0_0_SNAPSHOT": ROCKETMQ_5, "V5_1_4": OFFSET_DELETION_VERSION}
+    expected = {
+        "V4_9_0_SNAPSHOT": V4_9_0_SNAPSHOT,
+        "V4_9_7": OLD_VERSION,
+        "V5_0_0_SNAPSHOT": V5_0_0_SNAPSHOT,
+        "V5_1_4": OFFSET_DELETION_VERSION,
+    }
+    numbers = {name: version.Version.valueOf(name).ordinal() for name in expected}
+    assert numbers == expected
 
 
 def test_version_names_are_javas(java: Any) -> None:

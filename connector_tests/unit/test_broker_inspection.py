@@ -14,8 +14,9 @@ from rocketmq_spark.inspection.rows import GroupState
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.wire.remoting.codes import ROCKETMQ_5, RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.mq_version import V5_0_0_SNAPSHOT
 
 ORDERS = [MessageQueue("orders", "a", queue_id) for queue_id in range(3)]
 PAYMENTS = MessageQueue("payments", "a", 0)
@@ -49,7 +50,7 @@ def no_offset(_request: RemotingCommand) -> RemotingCommand:
 def test_queue_without_an_offset_differs_from_offset_zero(server: ScriptedBroker, broker: Broker) -> None:
     state = query_group_state("a", broker, "g")
     assert state == GroupState(dict.fromkeys(ORDERS, HELD), {ORDERS[0]: 7, ORDERS[1]: None})
-    at_zero = RemotingCommand(ResponseCode.SUCCESS, version=ROCKETMQ_5, fields={"offset": "0"})
+    at_zero = RemotingCommand(ResponseCode.SUCCESS, version=V5_0_0_SNAPSHOT, fields={"offset": "0"})
     server.on(RequestCode.QUERY_CONSUMER_OFFSET, at_zero)
     assert query_group_state("a", broker, "g").committed == {ORDERS[0]: 7, ORDERS[1]: 0}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rocketmq_spark.inspection.rows import (
     GroupRow,
     GroupState,
@@ -15,13 +13,11 @@ from rocketmq_spark.inspection.rows import (
     permission_text,
     queue_rows,
     topic_rows,
-    version_name,
 )
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.wire.body.connections import GroupConnections, MemberConnection
 from rocketmq_spark.wire.body.subscription import build_subscription
 from rocketmq_spark.wire.body.topics import ConsumeProgress
-from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION
 
 Q0, Q1, Q2 = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(3))
 NOW_MS = 1_000_000
@@ -108,24 +104,3 @@ def test_member_of_two_brokers_is_one_row() -> None:
         MemberRow("g", "you", "you:1", "JAVA", "V5_5_0", "a", "CONSUME_PASSIVELY", "CLUSTERING", {"orders": "a"}),
     ]
     assert list(member_rows("g", {"a": GroupConnections()})) == []
-
-
-@pytest.mark.parametrize(
-    ("number", "name"),
-    [
-        (212, "V4_0_0_SNAPSHOT"),
-        (213, "V4_0_0"),
-        (407, "V4_9_7"),
-        (411, "V4_9_9"),
-        (412, "V5_0_0_SNAPSHOT"),
-        (CLIENT_VERSION, "V5_5_0"),
-        (611, "V5_9_9"),
-    ],
-)
-def test_version_has_rocketmqs_name(number: int, name: str) -> None:
-    assert version_name(number) == name
-
-
-@pytest.mark.parametrize("number", [-1, 0, 211, 612, 2**31])
-def test_other_numbers_are_shown_as_they_are(number: int) -> None:
-    assert version_name(number) == str(number)

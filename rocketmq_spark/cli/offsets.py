@@ -31,7 +31,7 @@ from rocketmq_spark.options.queue_positions import QueuePositions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.retry import is_group_offline
-from rocketmq_spark.wire.remoting.codes import ROCKETMQ_5
+from rocketmq_spark.wire.remoting.mq_version import V5_0_0_SNAPSHOT
 
 HEADER: Final = ("topic", "broker", "queue", "first", "committed", "next")
 CHANGES: Final = ("topic", "broker", "queue", "before", "after")
@@ -132,7 +132,7 @@ def _write(
     5, which a Spark query with a checkpoint obeys. Commit the offset instead while the group has members, on RocketMQ 4
     or an unknown version, and if the broker refuses the reset because the group is offline, as it does without
     ``useServerSideResetOffset``. Raises the RocketMQError of a request that fails otherwise."""
-    if not has_members and cluster.version(broker.address) >= ROCKETMQ_5:
+    if not has_members and cluster.version(broker.address) >= V5_0_0_SNAPSHOT:
         try:
             broker.restore_reset(group, queue, offset)
         except RocketMQError as error:

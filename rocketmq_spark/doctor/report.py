@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.doctor.diagnosis import Diagnosis, Severity
 from rocketmq_spark.doctor.facts import Environment, Job, ServerFacts
-from rocketmq_spark.doctor.versions import version_name
+from rocketmq_spark.wire.remoting.mq_version import release_name
 
 EXECUTORS = "Python, PySpark and network of the executors"
 
@@ -51,7 +51,7 @@ def _environment(environment: Environment) -> str:
 
 def _broker(name: str, server: str, version: int) -> str:
     """Return the line of a checked broker, without a version if that is 0, unknown."""
-    return f"broker {name} at {server}" + (f", {version_name(version)}" if version else "")
+    return f"broker {name} at {server}" + (f", {release_name(version)}" if version else "")
 
 
 def _unchecked(job: Job, servers: ServerFacts) -> Iterator[str]:

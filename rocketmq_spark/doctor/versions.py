@@ -8,15 +8,12 @@ from typing import Final
 
 from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, Severity, diagnosis_of
 from rocketmq_spark.doctor.facts import BrokerFacts, Environment, Job, ServerFacts
+from rocketmq_spark.wire.remoting.mq_version import V4_9_0_SNAPSHOT, V5_0_0_SNAPSHOT, release_name
 
 OLDEST_PYTHON: Final = (3, 11)
 NEWEST_PYTHON: Final = (3, 13)
 OLDEST_PYSPARK: Final = (4, 0)
 NEWEST_PYSPARK: Final = (4, 3)
-OLDEST_BROKER: Final = 392
-"""V4_9_0_SNAPSHOT. From here on, RocketMQ's version numbers have 20 for a minor version and 2 for a patch. Source:
-``common/MQVersion.java``."""
-ROCKETMQ_5: Final = 412
 NEWEST_BROKER: Final = 513
 """V5_5_0."""
 WARNED_CLOCK_MS: Final = 1_000
@@ -78,10 +75,10 @@ def broker_version_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
 
 def _broker_version(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
     """Yield a problem for RocketMQ before 4.9, or before 5.0 with loadBalance=message, a warning after 5.5.0."""
-    shown = f"Broker '{broker.name}' has {version_name(broker.version)}"
-    if broker.version < OLDEST_BROKER:
+    shown = f"Broker '{broker.name}' has {release_name(broker.version)}"
+    if broker.version < V4_9_0_SNAPSHOT:
         yield _version(broker, "UNSUPPORTED_BROKER_VERSION", f"{shown}, which is too old", "Use RocketMQ 4.9 or newer.")
-    elif job.is_message_based and broker.version < ROCKETMQ_5:
+    elif job.is_message_based and broker.version < V5_0_0_SNAPSHOT:
         advice = "Set 'loadBalance' to 'queue', or use RocketMQ 5."
         yield _version(broker, "UNSUPPORTED_BROKER_VERSION", f"{shown}, and loadBalance=message needs 5.0", advice)
     elif broker.version > NEWEST_BROKER:
@@ -102,16 +99,6 @@ def _version(
         place=broker.name,
         subject=str(broker.version),
     )
-
-
-def version_name(number: int) -> str:
-    """Return the name of RocketMQ's version number, such as "RocketMQ 5.1.4", also for its snapshot; "a RocketMQ before
-    4.9" for an older one, 0 included."""
-    if number < OLDEST_BROKER:
-        return "a RocketMQ before 4.9"
-    major, first = (5, ROCKETMQ_5) if number >= ROCKETMQ_5 else (4, OLDEST_BROKER)
-    minor, patch = divmod(number - first, 20)
-    return f"RocketMQ {major}.{minor if major == 5 else minor + 9}.{patch // 2}"
 
 
 def clock_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:

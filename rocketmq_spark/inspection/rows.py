@@ -6,11 +6,12 @@ Times are epoch milliseconds, by the broker that stored the message; a row has t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rocketmq_spark.model import PERM_READ, PERM_WRITE, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.wire.body.connections import GroupConnections, MemberConnection
 from rocketmq_spark.wire.body.topics import ConsumeProgress
+from rocketmq_spark.wire.remoting.mq_version import version_name
 
 
 class TopicRow(NamedTuple):
@@ -171,19 +172,3 @@ def member_rows(group: str, connections: Mapping[str, GroupConnections]) -> Iter
             of_group.message_model,
             {topic: subscription.sub_string for topic, subscription in of_group.subscriptions.items()},
         )
-
-
-V4_0_0_SNAPSHOT: Final = 212
-HIGHER_VERSION: Final = 612
-_PER_MINOR: Final = 20
-"""Ten patch versions, each with a snapshot before it."""
-
-
-def version_name(number: int) -> str:
-    """Return RocketMQ's name of the version with this number, such as ``V5_5_0`` or ``V5_5_0_SNAPSHOT``; the number as
-    text below 4.0.0 and above 5.9.9. Source: ``common/MQVersion.java``."""
-    if not V4_0_0_SNAPSHOT <= number < HIGHER_VERSION:
-        return str(number)
-    minor, rest = divmod(number - V4_0_0_SNAPSHOT, _PER_MINOR)
-    name = f"V{4 + minor // 10}_{minor % 10}_{rest // 2}"
-    return name if rest % 2 else f"{name}_SNAPSHOT"

@@ -14,7 +14,7 @@ from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.inspection import GroupSwitches, decode_clock, decode_group_switches
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_consumer_running_info
 from rocketmq_spark.wire.body.topics import TopicSettings, decode_topic_settings
-from rocketmq_spark.wire.remoting.codes import ROCKETMQ_5, RequestCode
+from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import (
     ConsumerSendMsgBackRequest,
@@ -28,6 +28,7 @@ from rocketmq_spark.wire.remoting.headers import (
     UpdateConsumerOffsetRequest,
 )
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
+from rocketmq_spark.wire.remoting.mq_version import V5_0_0_SNAPSHOT
 from rocketmq_spark.wire.remoting.pull import PullResult, read_pull
 from rocketmq_spark.wire.remoting.pull_frames import pull_header
 from rocketmq_spark.wire.remoting.send import SendResult, read_send
@@ -75,7 +76,7 @@ def query_offset_rpc(group: str, queue: MessageQueue) -> Rpc[StoredOffset]:
         if meaning_of(RequestCode.QUERY_CONSUMER_OFFSET, response) is Meaning.EMPTY:
             return StoredOffset(None, is_conclusive=True)
         offset = OffsetResponse.from_fields(response.fields).offset
-        return StoredOffset(offset, is_conclusive=offset != 0 or response.version >= ROCKETMQ_5)
+        return StoredOffset(offset, is_conclusive=offset != 0 or response.version >= V5_0_0_SNAPSHOT)
 
     return Rpc(RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, fields=header.to_fields()), decode)
 

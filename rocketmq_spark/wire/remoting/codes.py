@@ -11,9 +11,6 @@ from typing import Final
 CLIENT_VERSION: Final = 513
 """V5_5_0 in ``common/MQVersion.java``. From 401 on, name servers return routes in standard JSON."""
 
-ROCKETMQ_5: Final = 412
-"""V5_0_0_SNAPSHOT in ``common/MQVersion.java``."""
-
 
 class RequestCode(IntEnum):
     """Codes of requests. Source: ``remoting/protocol/RequestCode.java``."""
