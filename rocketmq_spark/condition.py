@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,9 @@ CUT: Final = "cut"
 """Format of a template value that a user wrote and that may be long, as in ``{value:cut}``."""
 
 SHOWN_CHARACTERS: Final = 200
+
+MAX_LISTED: Final = 8
+"""Default for the maximum number of parts that ``listed`` shows."""
 
 TAB_STOPS: Final = 4
 """Width of a tab in text of several lines, such as Java stack traces."""
@@ -33,6 +36,13 @@ def cut(text: str, max_characters: int = SHOWN_CHARACTERS) -> str:
     if len(text) <= max_characters:
         return text
     return f"{text[:max_characters]}... ({len(text)} characters)"
+
+
+def listed(parts: Sequence[str], limit: int = MAX_LISTED, *, separator: str = ", ", more: str = " and {} more") -> str:
+    """Return the first ``limit`` of ``parts``, separated by ``separator``; if there are others, append ``more`` with
+    their number in place of ``{}``."""
+    hidden = len(parts) - limit
+    return separator.join(parts[:limit]) + (more.format(hidden) if hidden > 0 else "")
 
 
 def _escaped(char: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from connector_tests.support.conditions import parameters_of
 from connector_tests.support.refused_words import Place, refused_phrases
-from rocketmq_spark.condition import Condition, one_line
+from rocketmq_spark.condition import MAX_LISTED, Condition, listed, one_line
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.errors import (
     BrokerError,
@@ -108,6 +108,17 @@ def test_a_value_of_a_user_is_cut() -> None:
     assert wrote.summary({"value": "x" * 200}) == f"Invalid '{'x' * 200}'."
     assert wrote.summary({"value": "x" * 201}) == f"Invalid '{'x' * 200}... (201 characters)'."
     assert wrote.summary({"value": "\n" * 201}) == "Invalid '" + r"\n" * 200 + "... (201 characters)'."
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, ""), (1, "0"), (2, "0, 1"), (3, "0, 1 and 1 more")])
+def test_parts_above_the_limit_are_counted(count: int, text: str) -> None:
+    assert listed([*map(str, range(count))], 2) == text
+
+
+def test_separator_and_end_of_a_list_are_the_callers() -> None:
+    assert listed("abcd", 2, separator=",", more=", ...") == "a,b, ..."
+    assert listed("ab", 2, separator=",", more=", ...") == "a,b"
+    assert listed("x" * (MAX_LISTED + 2), separator="").endswith("x and 2 more")
 
 
 def test_a_remark_without_an_end_is_ended_before_the_advice() -> None:

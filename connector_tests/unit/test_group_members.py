@@ -15,7 +15,8 @@ from connector_tests.support.simulated_cluster import (
     SimulatedClusterClient,
     address_of,
 )
-from rocketmq_spark.consumer.group_members import MAX_NAMED, OTHER_MEMBERS
+from rocketmq_spark.condition import MAX_LISTED
+from rocketmq_spark.consumer.group_members import OTHER_MEMBERS
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.membership_state import (
     DUPLICATE_CLIENT_ID_LIMIT_MS,
@@ -87,7 +88,7 @@ def test_a_member_that_was_alone_with_its_client_id_keeps_its_queues_when_anothe
 
 
 def test_a_member_that_shares_the_group_is_named_and_of_many_some() -> None:
-    others = [f"you-{number}" for number in range(MAX_NAMED + 1)]
+    others = [f"you-{number}" for number in range(MAX_LISTED + 1)]
     group = Group(*others)
     member = group.member()
     member.refresh_metadata()
@@ -95,7 +96,7 @@ def test_a_member_that_shares_the_group_is_named_and_of_many_some() -> None:
     (wait,) = member.log_and_snapshot().outages
     assert (wait.resource, wait.until_ms) == (OTHER_MEMBERS, group.clock() + DUPLICATE_CLIENT_ID_LIMIT_MS)
     assert (
-        f"offsets of group 'g', because the group has other members: {', '.join(others[:MAX_NAMED])}. Stop"
+        f"offsets of group 'g', because the group has other members: {', '.join(others[:MAX_LISTED])}. Stop"
         in wait.reason
     )
     group.cluster.set_others()

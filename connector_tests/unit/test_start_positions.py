@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from connector_tests.support.queues import queue, queues
+from rocketmq_spark.condition import MAX_LISTED
 from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueBounds
@@ -10,7 +11,6 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.queue_positions import GROUP, GROUP_OR_EARLIEST, GROUP_OR_LATEST, LATEST, QueuePositions
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.start_positions import (
-    MAX_LOGGED_QUEUES,
     StartPlan,
     first_positions,
     format_lost_offsets,
@@ -185,7 +185,7 @@ def test_where_the_group_resumes_is_reported_with_what_is_left_of_what_there_is(
 
 
 @pytest.mark.parametrize(
-    ("count", "end"), [(MAX_LOGGED_QUEUES, "7 offset=0 of [0, 1)"), (MAX_LOGGED_QUEUES + 1, "and 1 more queues")]
+    ("count", "end"), [(MAX_LISTED, "7 offset=0 of [0, 1)"), (MAX_LISTED + 1, "and 1 more queues")]
 )
 def test_of_many_queues_some_are_reported(count: int, end: str) -> None:
     many = dict.fromkeys(queues(count), 0)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from rocketmq_spark.condition import cut
+from rocketmq_spark.condition import cut, listed
 from rocketmq_spark.consumer.cluster_api import BrokerApi
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.heartbeats import Heartbeats
@@ -40,9 +40,6 @@ from rocketmq_spark.wire.body.topics import TopicSettings
 log = logging.getLogger(__name__)
 
 OTHER_MEMBERS: Final = "the others to leave the group"
-
-MAX_NAMED: Final = 8
-"""Maximum number of members that an error names."""
 
 
 class GroupMembers:
@@ -268,7 +265,7 @@ class GroupMembers:
         if not self._other_members:
             self._outage_tracker.record_success(OTHER_MEMBERS)
             return False
-        shown_members = ", ".join(map(cut, self._other_members[:MAX_NAMED]))
+        shown_members = listed([*map(cut, self._other_members)], more="")
         error = MembershipError("GROUP_HAS_OTHER_MEMBERS", group=self._group, others=shown_members)
         self._outage_tracker.record_failure(OTHER_MEMBERS, error, DUPLICATE_CLIENT_ID_LIMIT_MS)
         return True

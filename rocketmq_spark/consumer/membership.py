@@ -12,8 +12,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from rocketmq_spark.condition import listed
 from rocketmq_spark.consumer.cluster_api import ClusterApi, MetadataSnapshot
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.membership_state import MembershipAction
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
 
 log = logging.getLogger(__name__)
-
-MAX_NAMED: Final = 8
-"""Maximum number of queues that a log line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,8 +368,6 @@ def _no_link(_broker_name: str) -> None:
 
 
 def _list_queues(queues: Collection[MessageQueue]) -> str:
-    """Return the number of queues, and in parentheses the first ``MAX_NAMED`` (8), then "..." if there are more; "none"
-    without queues."""
-    named = ", ".join(map(str, list(queues)[:MAX_NAMED]))
-    more = ", ..." if len(queues) > MAX_NAMED else ""
-    return f"{len(queues)} ({named}{more})" if queues else "none"
+    """Return the number of queues, and in parentheses the first ``MAX_LISTED`` (8), then "..." if there are more;
+    "none" without queues."""
+    return f"{len(queues)} ({listed([*map(str, queues)], more=', ...')})" if queues else "none"

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from rocketmq_spark.condition import listed
 from rocketmq_spark.consumer.cluster_api import ClusterApi
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.slave_reads import SlaveReads
@@ -31,9 +32,6 @@ BROKER_REGISTRATION_MS: Final = 15_000
 """Time in which an outage of a route is not logged. A restarted broker serves queues before name servers list it, and a
 restarted name server lists brokers only after their registrations. No task waits for either while the queues are
 served."""
-
-MAX_NAMED: Final = 8
-"""Maximum number of topics that a log line names."""
 
 
 class TopicRoutes:
@@ -99,12 +97,14 @@ class TopicRoutes:
         added, removed = [topic for topic in self._topics.selected if topic not in before], set(before)
         removed.difference_update(self._topics)
         if added:
-            log.info("TOPICS_ADDED: Reading topics that match 'subscribePattern': topics=%s", _named(added))
+            log.info(
+                "TOPICS_ADDED: Reading topics that match 'subscribePattern': topics=%s", listed(added, separator=",")
+            )
         if removed:
             log.warning(
                 "TOPICS_REMOVED: Topics that match 'subscribePattern' were deleted; their offsets are kept in the "
                 "checkpoint: topics=%s",
-                _named(sorted(removed)),
+                listed(sorted(removed), separator=","),
             )
         if not self._topics.selected and (removed or is_first):
             log.warning(
@@ -177,9 +177,3 @@ class TopicRoutes:
         elif topic == self._options.retry_topic:
             quiet_ms = BROKER_REGISTRATION_MS
         self._outage_tracker.record_failure(topic_subject(topic), error, limit_ms, quiet_ms)
-
-
-def _named(topics: Sequence[str]) -> str:
-    """Return the names of the first ``MAX_NAMED`` (8) topics, separated by commas, and how many more there are."""
-    more = f" and {len(topics) - MAX_NAMED} more" if len(topics) > MAX_NAMED else ""
-    return ",".join(topics[:MAX_NAMED]) + more

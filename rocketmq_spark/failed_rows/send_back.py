@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from rocketmq_spark.condition import listed
 from rocketmq_spark.diagnostics import task_log_context
 from rocketmq_spark.errors import NotSentBackError, OptionError
 from rocketmq_spark.model import StoredMessage
@@ -178,11 +179,10 @@ def check_all_sent_back(failures: Sequence[tuple[str, str]], group: str) -> None
     """Raise NotSentBackError[SEND_BACK_FAILED] if there are ``failures``, pairs of a message and the reason; else do
     nothing. The error has their number, the first 10 messages (MAX_NAMED_MESSAGES), and the first reason."""
     if failures:
-        named = [message for message, _ in failures[:MAX_NAMED_MESSAGES]]
         raise NotSentBackError(
             "SEND_BACK_FAILED",
             count=len(failures),
             group=group,
-            messages=", ".join(named + ["..."] * (len(failures) > MAX_NAMED_MESSAGES)),
+            messages=listed([message for message, _ in failures], MAX_NAMED_MESSAGES, more=", ..."),
             cause=failures[0][1],
         )

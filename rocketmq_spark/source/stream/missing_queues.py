@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from rocketmq_spark.condition import listed
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.grouping import grouped
 from rocketmq_spark.model import MessageQueue
@@ -120,6 +121,6 @@ class MissingQueues:
 def _positions(queues: Collection[MessageQueue], start: SourceOffset) -> str:
     """Return ``queue=0 offset=41, queue=1 offset=40`` of the first ``MAX_LISTED_QUEUES`` queues, then the number of the
     remaining ones, if any."""
-    first = sorted(queues, key=MessageQueue.sort_key)[:MAX_LISTED_QUEUES]
-    named = ", ".join(f"queue={queue.queue_id} offset={start.queues[queue].end_offset}" for queue in first)
-    return f"{named} and {len(queues) - MAX_LISTED_QUEUES} more" if len(queues) > MAX_LISTED_QUEUES else named
+    in_order = sorted(queues, key=MessageQueue.sort_key)
+    parts = [f"queue={queue.queue_id} offset={start.queues[queue].end_offset}" for queue in in_order]
+    return listed(parts, MAX_LISTED_QUEUES)

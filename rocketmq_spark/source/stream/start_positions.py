@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
+from rocketmq_spark.condition import listed
 from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
 from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint
 from rocketmq_spark.errors import OptionError
@@ -16,9 +16,6 @@ from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.options.queue_positions import EARLIEST, FALLBACKS, GROUP, LATEST
 from rocketmq_spark.source.data_loss import RETENTION, LostRange, report_losses
 from rocketmq_spark.source.stream.offsets import SourceOffset
-
-MAX_LOGGED_QUEUES: Final = 8
-"""Maximum number of queues in a log line."""
 
 
 def unread_queues(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
@@ -42,7 +39,7 @@ def queues_read_by_group(checkpoint: SourceOffset, stored: Mapping[MessageQueue,
 
 def format_resumption(name: str, stored: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> str:
     """Return the log text for queues that resume from their ``stored`` offsets despite a new checkpoint: the backlog of
-    all of them, then offset and bounds of the first ``MAX_LOGGED_QUEUES``. ``name``: where the offsets are stored.
+    all of them, then offset and bounds of the first ``MAX_LISTED`` (8). ``name``: where the offsets are stored.
     ``bounds`` must have all queues of ``stored``."""
     left = sum(max(0, bounds[queue].max_offset - at) for queue, at in stored.items())
     total = sum(bounds[queue].max_offset - bounds[queue].min_offset for queue in stored)
@@ -87,16 +84,15 @@ def group_positions_ahead(
 
 def format_move(moved: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> str:
     """Return the log text for a reset of the group's offsets from ``stored`` to ``moved`` (``groupOffsets`` ``ignore``
-    or ``checkpoint``), which lists the first ``MAX_LOGGED_QUEUES`` queues."""
+    or ``checkpoint``), which lists the first ``MAX_LISTED`` (8) queues."""
     in_order = sorted(moved, key=MessageQueue.sort_key)
     parts = [f"queue={queue} from={stored[queue]} to={moved[queue]}" for queue in in_order]
     return f"Reset the group's offsets as configured by 'groupOffsets': {_named(parts)}"
 
 
 def _named(parts: Sequence[str]) -> str:
-    """Return the first ``MAX_LOGGED_QUEUES`` of ``parts`` as text, then the number of the remaining ones, if any."""
-    more = f" and {len(parts) - MAX_LOGGED_QUEUES} more queues" if len(parts) > MAX_LOGGED_QUEUES else ""
-    return ", ".join(parts[:MAX_LOGGED_QUEUES]) + more
+    """Return the first ``MAX_LISTED`` (8) of ``parts``, one a queue, then the number of further queues, if any."""
+    return listed(parts, more=" and {} more queues")
 
 
 def first_positions(
