@@ -75,7 +75,7 @@ def without(cluster: EmbeddedCluster, server: str) -> Iterator[None]:
         cluster.start_broker(server)
 
 
-def test_a_created_topic_is_at_a_slave_that_did_not_know_its_master(pair: EmbeddedCluster) -> None:
+def test_a_created_topic_is_at_a_slave_that_had_no_address_of_its_master(pair: EmbeddedCluster) -> None:
     pair._brokers[SLAVE]._controller.getSlaveSynchronize().setMasterAddr(None)
     name = pair.create_topic(unique_name("copied"), QUEUES)
     with broker_at(pair.broker_addr(SLAVE)) as broker:
