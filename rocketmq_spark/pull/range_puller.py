@@ -159,7 +159,7 @@ class RangePuller:
             for request in requests:
                 request.sent_to_id = self._suggested_id
             completions = self._client.pull(self._target.queue, requests, self._address, self._suggested_id)
-            if self._address is None and not any(_is_without_route(outcome) for _, outcome in completions):
+            if self._address is None and not any(_is_name_server_outage(outcome) for _, outcome in completions):
                 self._failures.record_route(self._target.queue.topic)
             _dispatch(completions)
 
@@ -364,8 +364,8 @@ class RangePuller:
         self._postponed.clear()
 
 
-def _is_without_route(outcome: PullOutcome) -> bool:
-    """Return whether ``outcome`` is the error that no name server responds."""
+def _is_name_server_outage(outcome: PullOutcome) -> bool:
+    """Return whether ``outcome`` is the error that no name server responds, not that a topic has no route."""
     return isinstance(outcome, RocketMQError) and is_name_server_outage(outcome)
 
 
