@@ -35,8 +35,9 @@ class OffsetResets:
         return queue in self._offsets
 
     def at_current_masters(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Request the routes of the topics of ``queues``, wait, and return the queues whose master is the same as
-        before. Without queues request nothing."""
+        """Request the routes of the topics of ``queues`` and wait; without queues request nothing. Return the queues
+        whose new route names the master that was cached before this call. A queue without a new route is omitted;
+        failures are not raised."""
         return self._client.topic_routes.at_current_masters(queues) if queues else set()
 
     def record(self, queue: MessageQueue, offset: int) -> None:

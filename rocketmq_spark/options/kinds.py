@@ -70,7 +70,6 @@ _SQL: Final = re.compile(
     | = \S* \s+ (AND|OR) \s+ \S+ =""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""See ``is_sql_comparison``."""
 _SEPARATOR: Final = re.compile(r"[\x01\x02]")
 """Separators of encoded properties, which no name may contain."""
 MAX_QUEUE_ID: Final = 2**31 - 1
@@ -139,8 +138,9 @@ def _parse_topics(text: str) -> tuple[str, ...]:
 
 
 def is_sql_comparison(text: str) -> bool:
-    """Return whether ``text`` has one of SQL92's operators that are words, or a comparison: with blanks around its sign
-    or a literal after it, quoted after ``=``. ``a=1`` and ``a>b`` are tags; ``a=1 AND b=2``, or with OR, is SQL92."""
+    """Return whether ``text`` has a SQL92 comparison, upper or lower case: a sign between blanks or before a literal,
+    quoted after ``=``; IS NULL, IS NOT NULL, ``IN (``, ``BETWEEN 1 AND``; CONTAINS, STARTSWITH or ENDSWITH and a quote;
+    two ``=`` joined by AND or OR. ``a=1``, ``a>b`` and words alone, as in ``a AND b``, are no comparison."""
     return _SQL.search(text) is not None
 
 

@@ -166,7 +166,7 @@ class Receiver:
         self._acknowledge_and_wait()
 
     def mark_logged_completed(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Call ``start``; acknowledge an earlier start's batch in the sink, and wait, as ``mark_completed`` does."""
+        """Start the thread; acknowledge a completed batch of an earlier start, and wait as ``mark_completed`` does."""
         with self._changed:
             self._unacked.add_completed(handles)
         self.start()

@@ -10,7 +10,8 @@ from rocketmq_spark.wire.body.task_report import ReadSize, ReportedLoss, TaskRep
 
 
 class TaskRecord:
-    """Record of what one task has read and lost; ``reports_sizes``: its report has sizes. Not thread-safe."""
+    """Record of what one task has read and lost. ``reports_sizes``: its report has what was read, not only losses. Not
+    thread-safe."""
 
     def __init__(self, *, reports_sizes: bool = False) -> None:
         self.lost: list[LostRange] = []
@@ -20,8 +21,8 @@ class TaskRecord:
         """(offsets, bytes)."""
 
     def add_read(self, queue: MessageQueue, offsets: int, size_bytes: int) -> None:
-        """Add offsets that were read, and the bytes of their messages at the broker; reported only with
-        ``reports_sizes``."""
+        """Add the number of offsets that were read, and the bytes of their messages at the broker. ``report`` has both
+        with ``reports_sizes``, else neither."""
         before_offsets, before_bytes = self._read.get(queue, (0, 0))
         self._read[queue] = before_offsets + offsets, before_bytes + size_bytes
 
