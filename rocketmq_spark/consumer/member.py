@@ -385,8 +385,8 @@ def boottime_ms() -> int:
 
 
 def _local_offsets(options: ReadOptions) -> LocalFileOffsetStore | MemoryOffsetStore | None:
-    """Return the store of offsets that no other query uses: a local file, read at once, in BROADCASTING, memory with
-    ``commitOffsets=false``; None: the brokers store the offsets. Raises what ``LocalFileOffsetStore`` raises."""
+    """Return this query's own offset store: in BROADCASTING a local file, read at once; else, with
+    ``commitOffsets=false``, memory; else None: brokers store the offsets. Raises what ``LocalFileOffsetStore`` does."""
     if options.message_model == BROADCASTING:
         return LocalFileOffsetStore(offset_file_of(options))
     return MemoryOffsetStore() if options.has_own_offsets else None

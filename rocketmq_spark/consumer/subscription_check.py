@@ -183,7 +183,8 @@ class SubscriptionCheck:
             del self._unanswered_queries[client_id]
 
     def _differing_settings(self, client_id: str) -> list[str]:
-        """Return the options that a member reports with another value. Raises KeyError if it has reported nothing."""
+        """Return the options that both members report, with different values. Raises KeyError if no running info of
+        ``client_id`` is recorded."""
         return differences(self._our_settings, self._their_settings[client_id])
 
     def _shares_checkpoint(self, client_id: str) -> bool:

@@ -165,7 +165,7 @@ def accepted_by(*calls: str) -> Callable[[type[T]], type[T]]:
 
 
 def rows(table: type) -> Iterator[tuple[str, Option]]:
-    """Yield (attribute, row) for every option of ``table``, in order of definition."""
+    """Yield (attribute, row) for every field of ``table``, in order of definition; each must have a row."""
     for attribute in dataclasses.fields(table):
         yield attribute.name, attribute.metadata["option"]
 

@@ -169,8 +169,8 @@ class Broker(RemotingClient):
     ) -> dict[MessageQueue, int]:
         """Return for each queue the offset of the first message stored at its time (Unix ms) or later, else its max
         offset. Request the broker's results, of all queues at once, and verify them by ``message_probes`` in rounds of
-        one pull for each queue: one or two if the broker's result is right, else more. Wait for all. Raises what
-        ``find_first_offsets`` does."""
+        one pull for each queue: one or two if the broker's result is right, else more. Wait for all. ``prober``: group
+        of the pulls, and what receives its offset resets. Raises what ``find_first_offsets`` does."""
         return find_first_offsets(self, self.submit_search_hints(timestamps_ms).result(), timestamps_ms, prober)
 
     def submit_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> SearchHints:

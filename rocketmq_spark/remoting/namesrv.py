@@ -197,7 +197,7 @@ def _route_rpc(topic: str, address: str) -> Rpc[TopicRoute]:
 
 
 def _cluster_info_rpc(address: str) -> Rpc[ClusterInfo]:
-    """Return the RPC for all registered brokers to the name server at ``address``. Decoding raises
+    """Return the RPC that requests all registered brokers from the name server at ``address``. Decoding raises
     OptionError[NOT_A_NAME_SERVER] for the response of another kind of server."""
 
     def decode(response: RemotingCommand) -> ClusterInfo:

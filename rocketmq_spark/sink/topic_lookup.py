@@ -217,8 +217,8 @@ class TopicLookup:
             raise RouteError("UNKNOWN_BROKER", topic=topic, broker=broker)
 
     def _brokers_without_route(self, topic: str, requirements: Iterable[TopicRequirement]) -> list[str]:
-        """Return, ascending, the brokers named in ``requirements`` that have never had the topic, without those whose
-        waiting time has expired."""
+        """Return, ascending, the brokers to wait for: named in ``requirements``, and in no recorded route of the
+        topic. Those of which ``_record_missing`` recorded that their waiting time has expired are omitted."""
         named = {one.broker_name for one in requirements if one.broker_name is not None}
         return sorted(named - self._routes.recorded_brokers(topic) - self._unknown_brokers[topic])
 

@@ -185,9 +185,9 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
     """Raise DataLossError for all losses if they are a failure (``failOnDataLoss``), else log a warning for each kind
     of them. Do nothing without losses.
 
-    Raises DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] for losses of retention, or of several kinds; of one kind
-    DataLossError[DATA_LOSS.TOPIC_RECREATED | DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED |
-    DATA_LOSS.OFFSETS_BEYOND_END].
+    Raises DataLossError[DATA_LOSS.TOPIC_RECREATED | DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED |
+    DATA_LOSS.OFFSETS_BEYOND_END] if all losses are of that kind, else, for losses by retention or of several kinds,
+    DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE].
     """
     if not lost:
         return

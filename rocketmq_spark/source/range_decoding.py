@@ -112,12 +112,12 @@ def placed_rows(
 ) -> pa.RecordBatch:
     """Return each row with a queue offset below ``end_offset`` once, by ascending offset; a slice of ``batch``, not a
     copy, if its rows are unique and in order. ``batch`` has all rows of filtered responses to pulls of
-    ``[begin_offset, end_offset)``, also of messages behind. ``place_limit_at``: commit log offset of the message that
-    the queue has at an offset, plus 1 if its stored offset is larger; None if unknown. It is called for
-    ``end_offset - 1``, if there are rows of messages behind.
+    ``[begin_offset, end_offset)``, also later rows: of ``end_offset`` or larger, and not of the last returned row's
+    inner batch. If there are any, ``place_limit_at(end_offset - 1)`` returns their limit: the commit log offset of the
+    message at that position, plus 1 if the message is stored with a larger queue offset; None if unknown.
 
     Raises ShiftedOffsetsError if stored queue offsets do not ascend in the order of the commit log, which is the
-    queue's, or if a message precedes ``end_offset`` and is stored for a later one. Inner batches may reach beyond it.
+    queue's, or if a later row's commit log offset is below the limit.
     """
     offsets, places = (batch.column(name).to_numpy() for name in (QUEUE_OFFSET, COMMIT_LOG_OFFSET))
     order, count = _checked_order(offsets, places, begin_offset, end_offset, place_limit_at)

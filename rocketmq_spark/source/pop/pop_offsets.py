@@ -51,7 +51,7 @@ class PopOffset:
 
     @classmethod
     def from_json(cls, value: Any, options: ReadOptions) -> PopOffset:
-        """Parse a value of ``to_json``; ignore fields that only the query progress has.
+        """Drop the fields that only the query progress has, and parse the others, a dict of ``to_json``.
 
         Raises OptionError[CHECKPOINT_OPTION_CHANGED] for an offset of queue-based reads, of another group, or with
         handles that only a proxy can read while ``endpoints`` is not set; OptionError[INCOMPATIBLE_CHECKPOINT] for any

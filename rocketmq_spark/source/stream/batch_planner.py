@@ -368,7 +368,7 @@ class BatchPlanner:
         return membership.offsets.raise_to(required, check)
 
     def _report(self, lost: Collection[LostRange]) -> None:
-        """Log and count losses; with ``failOnDataLoss`` raise DataLossError instead. Do nothing without any."""
+        """Log and count losses; with ``failOnDataLoss`` do neither, and raise DataLossError. Do nothing without any."""
         report_losses(lost, is_failure=self._options.fail_on_data_loss)
         self.losses.add(lost)
 

@@ -50,8 +50,8 @@ class ControlFolder:
             raise
 
     def cleanup(self) -> None:
-        """Remove the folder and release its lock. Later calls have no effect: a folder of this name that is created
-        afterwards belongs to the next start."""
+        """Remove the folder, ignoring errors, and release its lock. Later calls have no effect: a folder of this name
+        that is created afterwards belongs to the next start."""
         if self._lock >= 0:
             shutil.rmtree(self.name, ignore_errors=True)
             os.close(self._lock)

@@ -157,7 +157,7 @@ def decode_first(body: Buffer) -> MessageExt:
 
 
 def first_queue_offset(body: Buffer) -> int | None:
-    """Return the queue offset of the first record, None as ``first_offsets`` does."""
+    """Return the queue offset of the first record; None if ``body`` is shorter than the smallest record."""
     offsets = first_offsets(body)
     return None if offsets is None else offsets[0]
 
