@@ -71,9 +71,9 @@ class Inspector:
         self._attempt = attempt
 
     def topic_rows(self, topics: Collection[str] = ()) -> list[TopicRow]:
-        """Request routes and return a row for each broker of ``topics``, by default of all topics but the system's,
-        static ones and those without a route. Raises RouteError[TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED] for a
-        name in ``topics``."""
+        """Request routes, nothing from brokers; return a row for each broker in them, also an unresponsive one: in the
+        order of ``topics``, by default of all but the system's, static ones and those without a route, by name; then
+        by broker. Raises RouteError[TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED] for a name in ``topics``."""
         return list(topic_rows(self._routes(topics)))
 
     def queue_rows(self, topics: Collection[str] = ()) -> list[QueueRow]:
@@ -136,7 +136,8 @@ class Inspector:
         return self._attempt(NAME_SERVERS, lambda: _available(self._name_servers.query_topic_routes(names)))
 
     def _masters(self) -> Masters:
-        """Request all brokers of the cluster, and return the addresses of their masters, ordered by broker name."""
+        """Request all brokers of the cluster, and return the addresses of their masters, ordered by broker name; None
+        for a broker without a master."""
         brokers = self._attempt(NAME_SERVERS, self._name_servers.cluster_info).brokers
         return {name: brokers[name].master_address for name in sorted(brokers)}
 

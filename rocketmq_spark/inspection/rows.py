@@ -93,8 +93,8 @@ class GroupState(NamedTuple):
 
     def rows(self, group: str, store_times_ms: Mapping[MessageQueue, int | None], now_ms: int) -> Iterator[GroupRow]:
         """Yield a row for each queue in ``committed``, in queue order. ``store_times_ms``: store times of the
-        ``oldest_unread`` messages; a missing one is None in the row, as is the age. A queue without lag has the age
-        0."""
+        ``oldest_unread`` messages. Without one, store time and age are None in the row, but the age of a queue without
+        lag is always 0."""
         for queue in sorted(self.committed, key=MessageQueue.sort_key):
             held, oldest_ms = self.bounds[queue], store_times_ms.get(queue)
             lag = max(0, held.max_offset - self._start(queue))
@@ -117,7 +117,8 @@ class GroupState(NamedTuple):
 
 
 def conclusive_offsets(progress: Mapping[MessageQueue, ConsumeProgress]) -> dict[MessageQueue, int | None]:
-    """Return the committed offsets above 0: a broker returns 0 also for a queue without a committed offset."""
+    """Return the committed offset, never None, of each queue where it is above 0; omit the others. A broker returns 0
+    also for a queue without a committed offset."""
     return {queue: one.consumer_offset for queue, one in progress.items() if one.consumer_offset > 0}
 
 

@@ -114,8 +114,8 @@ _ALL_PERMANENT: Final = OperationRetryability(_PERMANENT, _PERMANENT, _PERMANENT
 
 
 def retryability_of_request(error: RocketMQError) -> Retryability:
-    """Return the retryability of a request to a name server or broker that failed with ``error``; PERMANENT for an
-    error that is not in ``RETRYABILITY``."""
+    """Return the retryability of a request to a name server or broker that failed with ``error``. PERMANENT for an
+    error not in ``RETRYABILITY``, or if a broker refused a message for its size or content."""
     return _retryability(error).request
 
 
@@ -134,12 +134,14 @@ def is_broker_outage(error: RocketMQError) -> bool:
 
 
 def retryability_of_send(error: RocketMQError) -> Retryability:
-    """Return the retryability of sending a message to another queue; PERMANENT for an error not in ``RETRYABILITY``."""
+    """Return the retryability of sending a message to another queue. PERMANENT for an error not in ``RETRYABILITY``, or
+    if a broker refused the message for its size or content."""
     return _retryability(error).send
 
 
 def retryability_of_write(error: RocketMQError) -> Retryability:
-    """Return the retryability of sending the same rows once more; PERMANENT for an error not in ``RETRYABILITY``."""
+    """Return the retryability of sending the same rows once more after a pause, to their own queue or any. PERMANENT
+    for an error not in ``RETRYABILITY``, or if a broker refused a message for its size or content."""
     return _retryability(error).write
 
 

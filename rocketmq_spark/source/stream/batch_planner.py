@@ -285,8 +285,8 @@ class BatchPlanner:
         self._has_complete_snapshot |= is_full and not queues and not self._missing.awaited
 
     def _to_plan(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> list[MessageQueue]:
-        """Return queues with bounds to resolve, sorted: owned ones of ``start`` or a started topic that grew or are to
-        be checked; then RELEASING ones that are ``OffsetCommitter.suspect``. [] until ``groupOffsets`` is applied."""
+        """Return owned queues with bounds, sorted, in ``start`` or of a started topic, if they have unread offsets, are
+        unverified or ``OffsetCommitter.suspect``; then RELEASING suspect ones. [] until ``groupOffsets`` is applied."""
         if self._starts.must_reset_group(start):
             return []
         return [

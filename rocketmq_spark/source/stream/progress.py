@@ -154,6 +154,7 @@ def outages_of(outages: Collection[Outage], now_ms: int, epoch_ms: int) -> list[
     """
 
     def text(at_ms: int) -> str:
+        """Return a time by the outages' clock (ms) as text in UTC, such as ``2026-01-31T08:00:00.123Z``."""
         moment = datetime.fromtimestamp((epoch_ms + at_ms - now_ms) / 1000, UTC)
         return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
