@@ -52,9 +52,9 @@ def follow(
     line_of: Callable[[StoredMessage], str],
     pause: Callable[[], None],
 ) -> NoReturn:
-    """After each ``pause``, print the messages that are not in ``seen``, which is updated. What a server that fails has
-    is printed once it responds; its error is printed to standard error, and again only if it has changed. Raises
-    RemoteProtocolError of a message, and OptionError."""
+    """After each ``pause``, print the messages that are not in ``seen``, and add them to it. If a server fails, print
+    its error to standard error, again only if it has changed, and its messages after it responds. Raises OptionError,
+    and RemoteProtocolError for an invalid response to a pull."""
     new_messages = NewMessages(cluster, topic, seen, line_of)
     reported: set[str] = set()
     while True:

@@ -214,7 +214,7 @@ class Membership(PlannerRequests):
             self._ownership_changes += any(self._locks.is_held(queue) for queue in stale)
 
     def retry_locks(self) -> None:
-        """Rebalance if a queue awaits its lock (``consumeOrderly``): its previous owner may have unlocked it since."""
+        """If a queue awaits its lock (``consumeOrderly``), ``rebalance``: it may be unlocked now. Else do nothing."""
         if self._queue_states.in_state(QueueState.AWAITING_LOCK):
             self.rebalance()
 

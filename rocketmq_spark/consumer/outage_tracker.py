@@ -195,8 +195,8 @@ class OutageTracker:
         return self._tracker.is_failing(topic_subject(topic))
 
     def _is_unresponsive(self, queue: MessageQueue) -> bool:
-        """Return whether the route lists the queue as readable and its broker with a master, and the broker failed at
-        its last request. False for a topic that is failing."""
+        """Return whether the broker's last request failed, in any way, although the route lists a master of the broker
+        and the queue as readable. False while the queue's topic is failing."""
         if self._is_topic_missing(queue.topic) or not self._routes.is_readable(queue):
             return False
         has_master = self._routes.master(queue.broker_name) is not None

@@ -221,8 +221,8 @@ def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> No
 
 
 def report_progress(lock: Sequence[Jar], still_missing: Sequence[Jar]) -> None:
-    """Write one line to standard error: RocketMQ's version, the number and MB of the present jars, which are those of
-    ``lock`` without ``still_missing``, and the number and MB of all jars of ``lock``."""
+    """Write one line to standard error: RocketMQ's version, the number and MB (10^6 bytes) of the jars of ``lock`` that
+    are not in ``still_missing``, and of all its jars."""
     total, remaining = (sum(jar.size_bytes for jar in jars) // BYTES_PER_MB for jars in (lock, still_missing))
     count = len(lock) - len(still_missing)
     sys.stderr.write(

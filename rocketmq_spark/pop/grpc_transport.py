@@ -89,7 +89,7 @@ class GrpcTransport:
         self._is_closed = False
 
     def _new_session(self, addresses: Addresses) -> Session:
-        """Return a new session with a proxy, which opens nothing and is not stored."""
+        """Return a new session with the proxy at ``addresses``. Open no connection, and do not store the session."""
         options = self._options
         return Session(addresses, self._subscription, self.client_id, options.security, options.broker_timeout_ms)
 

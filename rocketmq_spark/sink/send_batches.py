@@ -208,8 +208,8 @@ def queue_by_hash(sharding_key: str, queues: tuple[MessageQueue, ...]) -> Messag
 
 
 def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
-    """Return the queues over which sharding keys are distributed: ``TopicRoute.publish_queues``, also of brokers that
-    have no master in the route. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE] if there are none,
+    """Return the queues over which sharding keys are distributed: ``TopicRoute.publish_queues``, which include those of
+    brokers without a master. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE] if there are none,
     RouteError[INVALID_ORDER_CONF] if the topic's order configuration cannot be parsed."""
     queues = route.publish_queues()
     if not queues:

@@ -196,7 +196,7 @@ def _split_invalid(
 
 
 def _encodable(piece: _Piece, options: WriteOptions) -> EncodableRows:
-    """Return the rows of ``piece`` with their bodies compressed as ``options`` require; IDs and properties stay."""
+    """Return the rows of ``piece`` with bodies compressed as ``options`` require, and unchanged IDs and properties."""
     bodies, sys_flags = compressed(piece.rows.bodies, options.compression, options.compress_over_bytes)
     return EncodableRows(replace(piece.rows, bodies=bodies), piece.ids, piece.properties, sys_flags)
 

@@ -103,8 +103,8 @@ class RocketMQDataSource(DataSource):
     @raising_without_traceback
     def schema(self) -> StructType:
         """Return the schema of a query without a user schema: with the option ``view`` the columns of that view, else
-        those of messages. Raises OptionError if the options are invalid for the view, or for the read that
-        ``_any_read_options`` selects."""
+        those of messages. Raises OptionError: with ``view`` if the options of the view are invalid, else as
+        ``_any_read_options`` does."""
         from rocketmq_spark.source.schema import default_schema, view_schema
 
         if self._checked_view is not None:
@@ -182,7 +182,7 @@ def _parse_or_error(parse: Callable[[Mapping[str, str]], T], options: Mapping[st
 
 
 def _stream_options(options: Mapping[str, str]) -> ReadOptions:
-    """Parse the options of a stream, and check its strategy and start position, without a connection. Raises
+    """Parse the options of a stream, and check ``allocateStrategy`` and the start position. Open no connection. Raises
     OptionError."""
     read_options = ReadOptions.parse(options)
     strategy_of(read_options)

@@ -100,8 +100,8 @@ class UndecodableMessages:
         return self._rows_to_keep(batch, undecodable)
 
     def _rows_to_keep(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
-        """Return ``batch`` without the rows of ``undecodable``, by queue offset, if they are sent to the dead-letter
-        topic; else ``batch`` itself."""
+        """Return ``batch`` itself, or, with ``deadLetter`` and any ``undecodable``, a batch without the rows that have
+        one of their queue offsets. Send nothing."""
         if self._mode != "deadLetter" or not undecodable:
             return batch
         return _without(batch, QUEUE_OFFSET, [offset for message in undecodable for offset in message.offsets])

@@ -35,7 +35,7 @@ EXTENSION_MODULE: Final = "rocketmq_spark.wire._native"
 
 
 def _check_contract(extension: ModuleType) -> None:
-    """Raise ImportError if the native extension has no or another ``CONTRACT``, else do nothing."""
+    """Raise ImportError unless the native extension has a ``CONTRACT``, and it equals this module's."""
     found = getattr(extension, "CONTRACT", None)
     if found != CONTRACT:
         raise ImportError(

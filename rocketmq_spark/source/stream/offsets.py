@@ -146,8 +146,8 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, value: object) -> SourceOffset:
-        """Parse a value of ``to_json``; ignore progress fields. Raises OptionError[INCOMPATIBLE_CHECKPOINT] for any
-        other value: unsupported versions, and other spellings, which are other offsets to Spark;
+        """Parse decoded JSON of version 1 to 5; ignore progress fields. Raises OptionError[INCOMPATIBLE_CHECKPOINT] for
+        other versions, and for a value that ``to_json`` would not return: to Spark it is another offset;
         OptionError[CHECKPOINT_OPTION_CHANGED] for a value of ``PopOffset``."""
         value = without_progress(value)
         try:

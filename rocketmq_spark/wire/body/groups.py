@@ -78,7 +78,7 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
 
 
 def _consumer_fields(consumer: ConsumerData) -> dict[str, object]:
-    """Return the data of one group as an object of the heartbeat's body."""
+    """Return the data of one group as an entry of ``consumerDataSet``, in the heartbeat's body."""
     return {
         "consumeFromWhere": consumer.consume_from_where,
         "consumeType": consumer.consume_type,

@@ -86,7 +86,7 @@ def _running_info(entry: Object) -> ConsumerRunningInfo:
 
 
 def _process_queue_info(value: object, name: str) -> ProcessQueueInfo:
-    """Return an entry of ``mqTable``. Raises ValueError for a missing or wrongly typed field."""
+    """Parse an entry of field ``name``, ``mqTable``. Raises ValueError for a missing or wrongly typed field."""
     entry = as_object(value, name)
     return ProcessQueueInfo(
         commit_offset=int64(entry, "commitOffset"),

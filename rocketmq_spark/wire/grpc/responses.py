@@ -129,9 +129,9 @@ _MAX_LENGTH_BYTES: Final = 5
 
 
 def message_record(data: bytes, response: ReceiveMessageResponse) -> bytes:
-    """Return ``data``, which encodes ``response``, unchanged if it contains a message and nothing else; else encode the
-    message alone. A decoder merges a message that is sent in parts, but among other responses, as ``ReceivedMessages``,
-    each part would be a message of its own."""
+    """Return ``data``, which encodes ``response``, if it is one message field and nothing else; else encode a response
+    with only the message. ``data`` may have one message in several fields, which a decoder of the response merges. The
+    decoder of ``ReceivedMessages``, which reads many responses as one, would return a message for each field."""
     if _is_single_message(data):
         return data
     return ReceiveMessageResponse(message=response.message).SerializeToString()
