@@ -32,9 +32,9 @@ OUTAGES: Final = (TransportError, BrokerError, RouteError)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the last ``--count`` messages of the topic; return 0. With ``--follow`` print new messages too, until
-    Ctrl-C, see ``follow``. Raises RouteError, BrokerError, TransportError, RemoteProtocolError, OptionError. Wrong
-    arguments raise SystemExit."""
+    """Print the last ``--count`` messages of all queues of the topic together; return 0. With ``--follow`` print new
+    messages too, see ``follow``, and do not return: Ctrl-C raises KeyboardInterrupt. Raises RouteError, BrokerError,
+    TransportError, RemoteProtocolError, OptionError. Wrong arguments raise SystemExit."""
     arguments = new_parser().parse_args(argv)
     line_of = json_line if arguments.json else text_line
     with cluster_at(arguments.namesrv, arguments.options) as cluster:

@@ -96,8 +96,8 @@ class BrokerHandle(NamedTuple):
         return " ".join(map(str, (*self.pop_check_point[1:], self.offset)))
 
     def real_topic(self, group: str) -> str:
-        """Return the topic that has the message: the one that was polled, or its retry topic for ``group``. Source:
-        ``common/KeyBuilder.java#buildPopRetryTopicV2``."""
+        """Return the topic that has the message: by the check point's retry flag, the polled ``topic``, or its retry
+        topic of version 1 or 2 for ``group``. Source: ``common/KeyBuilder.java``."""
         topic, retry = self.pop_check_point.topic, self.pop_check_point.retry
         return topic if retry == NORMAL_TOPIC else f"{retry_topic(group)}{_RETRY_TOPIC_SEPARATORS[retry]}{topic}"
 
@@ -211,8 +211,9 @@ def handles_to_json(handles: Iterable[ReceiptHandle]) -> dict[str, str | list[st
 
 
 def handles_from_json(value: Mapping[str, str | list[str]]) -> list[ReceiptHandle]:
-    """Decode what ``handles_to_json`` returned, in its order. Raises ValueError for an invalid entry, or for more
-    handles than CHECKPOINT_MESSAGES (200,000) allows; TypeError or AttributeError for a value of another type."""
+    """Decode what ``handles_to_json`` returned. The handles are in the order of its entries, so sorted. Raises
+    ValueError for an invalid entry, or for more handles than CHECKPOINT_MESSAGES (200,000) allows; TypeError or
+    AttributeError for a value of another type."""
     handles: list[ReceiptHandle] = []
     for key, encoded in value.items():
         topic, *words = key.split(" ")

@@ -122,8 +122,8 @@ class ReceiveFailures:
 
     def record_outcome(self, broker_name: str, outcome: object) -> None:
         """Record the outcome of a request to a broker: a RocketMQError is its failure, anything else its success. An
-        error that no name server responded is a failure of the name servers. A permanent error ends the query. Raise
-        nothing."""
+        error that no name server responded is a failure of the name servers. Call ``refresh_soon`` for an error that
+        requires new routes. Raise nothing: a permanent error ends the query by ``raise_failure``."""
         is_unresolved = isinstance(outcome, RocketMQError) and is_name_server_outage(outcome)
         self._record(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)
 

@@ -221,7 +221,8 @@ def _invalid_row_error(
 
 
 def _properties(rows: OutgoingRows) -> tuple[pa.BinaryArray, ...]:
-    """Return the encoded properties, an array each for ``rows.texts``, in order, then one for ``rows.properties``."""
+    """Return the encoded properties: an array for each of ``rows.texts``, in order, then one for ``rows.properties``
+    unless that is None."""
     named = [property_of(name, values) for name, values in rows.texts.items()]
     return (*named,) if rows.properties is None else (*named, properties_of(rows.properties))
 
