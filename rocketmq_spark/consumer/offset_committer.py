@@ -123,10 +123,11 @@ class RemoteBrokerOffsetStore:
 class OffsetCommitter:
     """The group's offsets as seen by one member, and the completed offsets that the store has not confirmed.
 
-    If the store has confirmed an offset, it must still have it, or a larger one of the next owner. If it has none, or
-    the last completed message is not the planned one, the queue may have been re-created (``suspect``): nothing is
-    written until that is checked. If it has a smaller offset over the same connection, an operator has reset it
-    (``OffsetResets``). Over a new connection, the broker was killed and lost the offset, which is committed again.
+    After the store has confirmed an offset, it must return that offset, or a larger one that the queue's next owner
+    wrote. If it returns none, or the last completed message is not the planned one, the queue may have been re-created
+    (``suspect``): nothing is written until that is checked. If it returns a smaller offset over the same connection, an
+    operator has reset it (``OffsetResets``). Over a new connection, the broker was killed and lost the offset, which is
+    committed again.
 
     Parameters
     ----------

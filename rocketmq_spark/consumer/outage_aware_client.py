@@ -48,8 +48,8 @@ _Probe: TypeAlias = Callable[[BrokerApi, Mapping[MessageQueue, int]], dict[Messa
 class OutageAwareClient:
     """Requests of one member to the servers of the subscribed topics. Its parts call it. Not thread-safe.
 
-    A transient failure is recorded as the server's outage, and results omit what that server would return. It is not
-    raised here: ``OutageTracker.raise_expired`` raises outages that last too long. Permanent errors are raised at once.
+    Public methods record a transient failure as the server's outage, do not raise it, and omit what that server would
+    return: ``OutageTracker.raise_expired`` raises outages that last too long. They raise permanent errors at once.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class OutageAwareClient:
         return address is not None and self._cluster.version(address) >= OFFSET_DELETION_VERSION
 
     def _record_failure(self, broker_name: str, error: RocketMQError) -> None:
-        """Record an outage of the broker, with limit ``clusterTimeoutMs``."""
+        """Record a transient ``error`` as outage of the broker, with limit ``clusterTimeoutMs``; raise nothing."""
         self._outage_tracker.record_failure(broker_subject(broker_name), error, self._options.cluster_timeout_ms)
 
     # ------------------------------------------------------------------------------------------ commits

@@ -18,8 +18,8 @@ class TaskReports:
         self._sizes.extend(report.read)
 
     def take_losses(self) -> set[ReportedLoss]:
-        """Remove and return the losses that were reported since the last call. Retried tasks report the same losses
-        again."""
+        """Remove and return the losses that were reported since the last call. A retried task reports its losses again,
+        so a later call may return them again."""
         losses, self._losses = self._losses, set()
         return losses
 

@@ -126,8 +126,8 @@ def unchecked_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
 
 
 def _diagnosis(server: _Server, error: RocketMQError) -> Diagnosis:
-    """Return the diagnosis that the function in ``_BY_CONDITION`` for the condition of ``error`` builds; without one,
-    that of ``diagnosis_of``."""
+    """Return the diagnosis of ``error``. The function for its condition in ``_BY_CONDITION`` builds it; if there is no
+    such function, ``diagnosis_of`` does."""
     build = _BY_CONDITION.get(error.condition)
     return diagnosis_of(server.area, error, place=server.place) if build is None else build(server, error)
 

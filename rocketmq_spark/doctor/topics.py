@@ -62,7 +62,7 @@ def _count(job: Job, data: QueueData) -> int:
 
 
 def _brokers(queues: list[QueueData]) -> str:
-    """Return the quoted names of the queues' brokers, in this order, separated by commas."""
+    """Return the quoted broker names of ``queues``, in the order of ``queues``, separated by commas."""
     return ", ".join(f"'{data.broker_name}'" for data in queues)
 
 

@@ -46,7 +46,8 @@ class EmbeddedCluster:
 
     Parameters
     ----------
-    replicas : servers of each broker, ``broker-a``, ``broker-a-2`` and so on, each in its own JVM.
+    replicas : number of servers of each broker, each in its own JVM. Those of ``broker-a`` have the names ``broker-a``,
+        ``broker-a-2`` and so on, see ``server_names``.
     failover : what replaces a broker's master that has ended: with ``election`` a replica, elected by a controller;
         with ``acting-master`` a slave, for reading only; with ``none`` nothing. Slaves can be read. See ``master``.
     broker_config : properties of broker.conf, for every broker.

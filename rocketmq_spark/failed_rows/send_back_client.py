@@ -45,7 +45,8 @@ class SendBackClient:
         self._failures = Failures(policy, clock)
 
     def set_log_context(self, **task: str) -> None:
-        """Set the log context of a Spark process: log level, group and ``task``; outages are logged there."""
+        """Set this process's log context, the query's group and ``task``, and its log level, for log lines of outages.
+        See ``diagnostics.set_log_context``."""
         set_log_context(self._options.log_level, group=self._options.consumer_group, **task)
 
     def try_send_back(self, message: StoredMessage) -> str | None:

@@ -71,9 +71,10 @@ class Inspector:
         self._attempt = attempt
 
     def topic_rows(self, topics: Collection[str] = ()) -> list[TopicRow]:
-        """Request routes, nothing from brokers; return a row for each broker in them, also an unresponsive one: in the
-        order of ``topics``, by default of all but the system's, static ones and those without a route, by name; then
-        by broker. Raises RouteError[TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED] for a name in ``topics``."""
+        """Request the routes of ``topics``, by default of all but the system's, static ones and those without a route;
+        nothing from brokers. Return a row for each broker of each route, also an unresponsive one: ``topics`` in their
+        order, by default by name, and brokers by name. Raises RouteError[TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED]
+        for a name in ``topics``."""
         return list(topic_rows(self._routes(topics)))
 
     def queue_rows(self, topics: Collection[str] = ()) -> list[QueueRow]:

@@ -117,8 +117,9 @@ class OffsetUpdates(NamedTuple):
 
 
 class Broker(RemotingClient):
-    """Client of the broker at one address. ``submit_`` methods return a future; without a connection they open one,
-    wait for that, and raise its errors. The other methods wait for the response, but ``long_poll``.
+    """Client of the broker at one address. ``submit_`` methods do not wait for the response, and return its future;
+    without a connection they first open one, wait for that, and raise its errors. The other methods wait for the
+    response, but ``long_poll``.
 
     Offsets and locks belong to masters: use no slave for them.
     """
@@ -284,7 +285,7 @@ class Broker(RemotingClient):
         return self.submit(Rpc(command, lambda response: decode_lock_ok(response.body)))
 
     def submit_unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> ResponseFuture[None]:
-        """Request without waiting to unlock queues of a client ID; locks of other client IDs are unaffected."""
+        """Request to unlock queues of a client ID; do not wait for the response. Locks of others are unaffected."""
         body = encode_lock_batch(group, client_id, queues)
         return self.submit(Rpc(_command(RequestCode.UNLOCK_BATCH_MQ, body=body), decode_nothing))
 

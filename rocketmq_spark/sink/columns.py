@@ -151,8 +151,8 @@ def position_of(name: str, names: Sequence[str]) -> int | None:
     """Return the position of ``name`` in ``names``: of its exact spelling if there is one, else of a spelling in
     another case; None without either.
 
-    Raises OptionError[AMBIGUOUS_COLUMN] if several names have the exact spelling, or, without one, another case, which
-    ``spark.sql.caseSensitive`` makes possible.
+    Raises OptionError[AMBIGUOUS_COLUMN] if several names have the exact spelling; also if none has it, and several
+    differ from it in case only, which ``spark.sql.caseSensitive`` allows.
     """
     exact = [position for position, one in enumerate(names) if one == name]
     found = exact or [position for position, one in enumerate(names) if one.lower() == name.lower()]

@@ -1,9 +1,9 @@
 """Message IDs of rows, the same in each attempt: 32 upper-case hex digits, laid out as those of a Java client.
 
-20 digits are a hash of the task and the row's contents, 12 digits the row's number in its task. The number alone is not
-sufficient: if a replay lacks rows, later rows get other numbers. The ID of a stored row would then belong to another
-row, which consumers drop as a duplicate. In Java's IDs the last 12 digits are a time, in ms of the month, and a
-counter, so ``mqadmin queryMsgByUniqueKey`` searches for such an ID from the start of the month.
+In those of ``row_ids``, 20 digits are a hash of the task and the row's contents, 12 digits the row's number in its
+task. The number alone is not sufficient: if a replay lacks rows, later rows get other numbers. The ID of a stored row
+would then belong to another row, which consumers drop as a duplicate. In Java's IDs the last 12 digits are a time, in
+ms of the month, and a counter, so ``mqadmin queryMsgByUniqueKey`` searches for such an ID from the start of the month.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _texts(values: pa.Array) -> pa.BinaryArray:
 
 
 def _id_of(values: Sequence[bytes | None]) -> bytes:
-    """Return the message ID for the values of one row: 20 digits of their hash, 8 zeros, and 4 more digits of the hash,
-    in upper-case hex; null differs from every other value."""
+    """Return the ID, see ``column_ids``, for the values of one row: 20 digits of their hash, 8 zeros in place of a row
+    number, and 4 more digits of the hash, in upper-case hex; null differs from every other value."""
     parts = (b"-" if value is None else b"%d:%b" % (len(value), value) for value in values)
     digest = hashlib.blake2b(b"".join(parts), digest_size=_PREFIX_BYTES + 2).hexdigest().upper()
     return f"{digest[:_PREFIX_DIGITS]}00000000{digest[_PREFIX_DIGITS:]}".encode()

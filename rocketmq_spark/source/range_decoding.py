@@ -131,9 +131,9 @@ def _checked_order(
     end_offset: int,
     place_limit_at: Callable[[int], int | None],
 ) -> tuple[Positions | None, int]:
-    """Return the row numbers of ``_in_log_order``, and how many of them, the first ones, are below ``end_offset``.
-    ``offsets`` and ``places``: queue offsets and commit log offsets of the rows. Raises ShiftedOffsetsError as
-    ``placed_rows``."""
+    """Return the row numbers that ``_in_log_order`` returns for ``offsets`` and ``places``, the rows' queue offsets and
+    commit log offsets; and the number of rows below ``end_offset``, which are the first of these. For the other
+    arguments, and the cases that raise ShiftedOffsetsError, see ``placed_rows``."""
     order, offsets, places = _in_log_order(offsets, places)
     count = int(np.searchsorted(offsets, end_offset))
     beyond = places[count:][places[count:] > places[count - 1]] if count else places

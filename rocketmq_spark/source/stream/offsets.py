@@ -102,8 +102,8 @@ _OPTIONS: Final = {
 class SourceOffset:
     """Positions of all queues that the query has ever read; none in the initial offset.
 
-    ``waited``: consecutive batches that read nothing. ``planned_with``: None in offsets of version 1. It is not part of
-    the position, and comparisons ignore it.
+    ``waited``: consecutive batches that read nothing. ``planned_with``: None in offsets of version 1, and until a
+    planned offset is written. It is not part of the position, and comparisons ignore it.
     """
 
     queues: Mapping[MessageQueue, QueueProgress] = field(default_factory=dict)
@@ -129,8 +129,9 @@ class SourceOffset:
         return SourceOffset(idle | dict(planned))
 
     def after_waiting(self) -> SourceOffset:
-        """Return the next offset of a query that reads nothing now: no ranges, no ``planned_with``, and ``waited`` one
-        larger. It differs from this one, so Spark runs a batch without rows."""
+        """Return the next offset of a query that reads nothing now: all queues keep their end offset and get
+        no range, ``planned_with`` is None, and ``waited`` one larger. It differs from this one, so Spark runs a batch
+        without rows."""
         return replace(self.advanced({}), waited=self.waited + 1)
 
     def to_json(self) -> dict[str, Any]:

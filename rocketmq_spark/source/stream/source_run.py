@@ -108,7 +108,8 @@ class Run:
             atexit.unregister(self.stop)
 
     def _leave(self) -> None:
-        """Do what ``stop`` describes beside signals; each kind of run defines it. ``stop`` may call it again."""
+        """Leave the group, close connections, and remove this run's files on this machine. Each kind of run defines
+        it. ``stop`` calls it, and may call it again."""
         raise NotImplementedError
 
 

@@ -39,8 +39,8 @@ def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
     """Parse the one value in ``body``, in UTF-8. Keys that are objects become ``ObjectKey``, integer keys stay
     integers.
 
-    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] for invalid text, also for an escaped half of a surrogate pair,
-    and for more than BODY_BYTES, BODY_VALUES or BODY_DEPTH allow; ``subject`` names the body in the error.
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] for invalid text, also for an escaped lone surrogate, and for
+    more than BODY_BYTES, BODY_VALUES or BODY_DEPTH allow; ``subject`` names the body in the error.
     """
     try:
         BODY_BYTES.check(len(body))
