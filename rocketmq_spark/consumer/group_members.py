@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from rocketmq_spark.condition import cut, listed
+from rocketmq_spark.condition import MAX_LISTED, cut
 from rocketmq_spark.consumer.cluster_api import BrokerApi
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.heartbeats import Heartbeats
@@ -265,7 +265,7 @@ class GroupMembers:
         if not self._other_members:
             self._outage_tracker.record_success(OTHER_MEMBERS)
             return False
-        shown_members = listed([*map(cut, self._other_members)], more="")
+        shown_members = ", ".join(map(cut, self._other_members[:MAX_LISTED]))
         error = MembershipError("GROUP_HAS_OTHER_MEMBERS", group=self._group, others=shown_members)
         self._outage_tracker.record_failure(OTHER_MEMBERS, error, DUPLICATE_CLIENT_ID_LIMIT_MS)
         return True
