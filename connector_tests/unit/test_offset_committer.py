@@ -244,13 +244,20 @@ def test_a_smaller_offset_over_another_connection_is_a_broker_that_forgot(case: 
     assert (case.resets.pending, case.stored[B0]) == ({}, 7)
 
 
-def test_a_smaller_offset_at_a_replaced_master_is_no_reset(case: Case) -> None:
-    """A paused master that is a slave when it runs again copies older offsets, over connections that were not lost."""
-    confirmed(case)
+def replace_master(case: Case) -> tuple[SimulatedBroker, SimulatedBroker]:
+    """Return the master of ``b`` until now, which stays connected as a slave, and the elected one. Both have an offset
+    of 2, below the confirmed one."""
     replaced, elected = case.b, case.cluster.replicate("b")
     case.cluster.replicas[replaced.address] = replaced
     case.cluster.brokers["b"] = elected
     replaced.offsets[B0] = elected.offsets[B0] = 2
+    return replaced, elected
+
+
+def test_a_smaller_offset_at_a_replaced_master_is_no_reset(case: Case) -> None:
+    """A paused master that is a slave when it runs again copies older offsets, over connections that were not lost."""
+    confirmed(case)
+    replaced, elected = replace_master(case)
     case.mark_completed({B0: 7})
     case.offsets.persist()
     assert (case.resets.pending, replaced.offsets[B0]) == ({}, 2)
@@ -264,10 +271,7 @@ def test_an_older_route_of_another_topic_makes_no_reset_of_a_replaced_masters_of
     case.client.routes.forget("orders")
     assert case.client.routes.refresh(["returns", "orders"]) == {}
     confirmed(case)
-    replaced, elected = case.b, case.cluster.replicate("b")
-    case.cluster.replicas[replaced.address] = replaced
-    case.cluster.brokers["b"] = elected
-    replaced.offsets[B0] = elected.offsets[B0] = 2
+    replaced, elected = replace_master(case)
     case.mark_completed({B0: 7})
     assert not case.offsets.persist()
     assert (case.resets.pending, replaced.offsets[B0]) == ({}, 2)
