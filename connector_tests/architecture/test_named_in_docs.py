@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -125,12 +125,18 @@ def test_what_is_deleted_is_noticed(text: str, missing_one: list[str]) -> None:
     assert missing(text) == missing_one
 
 
+def deleted(paths: Iterable[Sequence[str]]) -> list[Path]:
+    """Those of ``paths``, parts below the package, that begin with a package and are neither a module nor a folder."""
+    package = ROOT / "rocketmq_spark"
+    packages = {path.parent.name for path in package.glob("*/__init__.py")}
+    named = (package.joinpath(*parts) for parts in paths if parts[0] in packages)
+    return [path.relative_to(package) for path in named if not path.is_dir() and not path.with_suffix(".py").exists()]
+
+
 def modules_deleted(text: str) -> list[str]:
     """Dotted names of modules in double backticks; what else has a dot there does not begin with a package of ours."""
-    package = ROOT / "rocketmq_spark"
-    packages = {path.parent.name for path in package.glob("*/__init__.py")} - {"options"}  # values of options
-    names = (package.joinpath(*name.split(".")) for name in MODULE.findall(text) if name.split(".")[0] in packages)
-    return [path.name for path in names if not path.is_dir() and not path.with_suffix(".py").exists()]
+    names = (name.split(".") for name in MODULE.findall(text))
+    return [path.name for path in deleted(name for name in names if name[0] != "options")]  # values of options
 
 
 def test_a_docstring_names_modules_that_are_there() -> None:
@@ -176,15 +182,7 @@ def members_deleted(text: str) -> list[str]:
 
 def paths_deleted(text: str) -> list[str]:
     """Each ``room/module`` in backticks whose room is a package of ours, and has no such module, package or folder."""
-    package = ROOT / "rocketmq_spark"
-    rooms = {path.name: path for path in package.iterdir() if (path / "__init__.py").exists()}
-    named = [(room.split("/"), module) for room, module in PATH.findall(text) if room.split("/")[0] in rooms]
-    paths = (package.joinpath(*folders, module) for folders, module in named)
-    return [
-        path.relative_to(package).as_posix()
-        for path in paths
-        if not path.is_dir() and not path.with_suffix(".py").exists()
-    ]
+    return [path.as_posix() for path in deleted([*room.split("/"), module] for room, module in PATH.findall(text))]
 
 
 PROSE: Final = re.compile(r"```.*?```", re.DOTALL)
