@@ -38,11 +38,13 @@ def cut(text: str, max_characters: int = SHOWN_CHARACTERS) -> str:
     return f"{text[:max_characters]}... ({len(text)} characters)"
 
 
-def listed(parts: Sequence[str], limit: int = MAX_LISTED, *, separator: str = ", ", more: str = " and {} more") -> str:
-    """Return the first ``limit`` of ``parts``, separated by ``separator``; if there are others, append ``more`` with
-    their number in place of ``{}``."""
+def listed(
+    parts: Sequence[object], limit: int = MAX_LISTED, *, separator: str = ", ", more: str = " and {} more"
+) -> str:
+    """Return the texts of the first ``limit`` of ``parts``, separated by ``separator``; if there are others, append
+    ``more`` with their number in place of ``{}``."""
     hidden = len(parts) - limit
-    return separator.join(parts[:limit]) + (more.format(hidden) if hidden > 0 else "")
+    return separator.join(map(str, parts[:limit])) + (more.format(hidden) if hidden > 0 else "")
 
 
 def _escaped(char: str) -> str:

@@ -370,4 +370,4 @@ def _no_link(_broker_name: str) -> None:
 def _list_queues(queues: Collection[MessageQueue]) -> str:
     """Return the number of queues, and in parentheses the first ``MAX_LISTED`` (8), then "..." if there are more;
     "none" without queues."""
-    return f"{len(queues)} ({listed([*map(str, queues)], more=', ...')})" if queues else "none"
+    return f"{len(queues)} ({listed([*queues], more=', ...')})" if queues else "none"
