@@ -101,8 +101,8 @@ def _masters(routes: dict[str, RouteResult]) -> dict[tuple[str, BrokerAddress], 
 def _broker_facts(
     cluster: ClusterClient, name: str, address: BrokerAddress, job: Job, topics: Sequence[str], tls: Tls | None
 ) -> BrokerFacts:
-    """Request a broker's clock, then send the requests of ``_BrokerCheck.try_topic`` for each of ``topics``; if the job
-    is a member of its group, request the group's switches and connections, and if it starts at the group's offsets,
+    """Request a broker's clock, then send the requests of ``_BrokerCheck.try_topic`` for each of ``topics``. If the job
+    is a member of its group, request the group's switches and connections; if it starts at the group's offsets, request
     those. Stop at the first error other than a BrokerError: it becomes ``failure``, and what was not received stays
     None or empty. ``address``: of the master of broker ``name``."""
     check = _BrokerCheck(cluster.broker(address), name)
@@ -136,8 +136,8 @@ def _broker_facts(
 
 
 class _BrokerCheck:
-    """Sends the doctor's requests to one broker. Each is recorded in ``trials``, a refusal (BrokerError) too, which is
-    not raised. Methods raise OptionError, TransportError and RemoteProtocolError. For one thread."""
+    """Sends the doctor's requests to one broker. Each response is recorded in ``trials``, also a refusal (BrokerError),
+    which is not raised. Methods raise OptionError, TransportError and RemoteProtocolError. For one thread."""
 
     def __init__(self, broker: Broker, name: str) -> None:
         self.trials: list[Trial] = []
@@ -211,10 +211,13 @@ class _BrokerCheck:
 
 
 def _explained(result: E, tls: Tls | None) -> E | RocketMQError:
-    """Return ``result``, unless it is CONNECT_FAILED or CONNECTION_LOST with TLS. Then connect to the server again,
-    send nothing, wait up to 3 s for data, and return the error that this raises, such as a rejected client certificate;
-    ``result`` if none or again one of these two. A server rejects the certificate after the handshake; if the client
-    sent data before that, the server resets the connection, and the client does not receive the reason."""
+    """Return the error that explains ``result``, if that is CONNECT_FAILED or CONNECTION_LOST and ``tls`` is set; else
+    ``result``. To find it, connect to the server again, send nothing, wait up to 3 s for data, and return the error
+    that this raises, such as a rejected client certificate; ``result`` if none or again one of these two.
+
+    A server rejects the certificate after the handshake; if the client sent data before that, the server resets the
+    connection, and the client does not receive the reason.
+    """
     if tls is None or not isinstance(result, TransportError) or not is_disconnected(result):
         return result
     address = str(result.context["address"])

@@ -35,9 +35,9 @@ _Build = Callable[[_Server, RocketMQError], Diagnosis]
 
 
 def name_server_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
-    """Return a diagnosis with the first error of each name server that returned for no topic a route or a RouteError,
-    such as a missing topic: warnings if another name server did, else problems. Unchecked name servers get none, see
-    ``unchecked_diagnoses``."""
+    """Return a diagnosis, with its first error, for each checked name server that responded about no topic: none of its
+    results is a route or a RouteError, such as a missing topic. They are warnings if another name server responded
+    about one, else problems. Unchecked name servers get none, see ``unchecked_diagnoses``."""
     failures = {
         address: next((one for one in results.values() if isinstance(one, RocketMQError)), None)
         for address, results in servers.name_servers.items()

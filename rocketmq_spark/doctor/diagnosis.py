@@ -52,7 +52,8 @@ class Diagnosis:
 
     @property
     def line(self) -> str:
-        """Return "severity: problem: cause." on one line, without the cause if that is empty."""
+        """Return "problem: <problem>: <cause>." on one line, or "warning: " instead, by severity; without ": <cause>"
+        if that is empty."""
         cause = f": {self.cause}" if self.cause else ""
         return one_line(f"{self.severity.value}: {self.problem}{cause}.")
 

@@ -73,7 +73,7 @@ def _unchecked(job: Job, servers: ServerFacts) -> Iterator[str]:
 
 def as_text(report: Report) -> str:
     """Return the report for a terminal: each diagnosis with its brokers if there are several, advice and condition,
-    then the verdict, what was checked and what was not."""
+    then the verdict, what was checked and what was not; without a line break at the end."""
     lines: list[str] = []
     for one in report.diagnoses:
         lines.append(one.line)

@@ -28,9 +28,9 @@ def topic_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
 
 
 def _route_diagnoses(job: Job, route: TopicRoute) -> Iterator[Diagnosis]:
-    """Yield one diagnosis of all brokers on which the topic has no queue that the job can read, or write with
-    ``is_writing``: a warning if another broker has one. Then yield a problem for each other broker without a master in
-    the route."""
+    """Yield one diagnosis of all brokers, if there are any, on which the topic has no queue that the job can read, or
+    write with ``is_writing``: a warning if another broker has one, else a problem. Then yield a problem for each other
+    broker without a master in the route."""
     verb, permission = ("write", PERM_WRITE) if job.is_writing else ("read", PERM_READ)
     usable = [data for data in route.queues if data.permission & permission and _count(job, data)]
     unusable = [data for data in route.queues if data not in usable]

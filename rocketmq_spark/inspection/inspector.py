@@ -55,8 +55,9 @@ class Inspector:
     """Reader of the rows of views from one cluster, for the view's reader and the command line. Not thread-safe.
 
     ``attempt``: see ``Attempt``. ``on_failure``: receives the name and the error of each broker whose part of a view is
-    missing, and may raise it. Repeated topics and groups count once. All methods raise the errors of name servers:
-    TransportError, BrokerError, RouteError, and OptionError[NOT_A_NAME_SERVER], also for a proxy.
+    missing, also of one without a master, and may raise it. Repeated topics and groups count once. All methods raise
+    the errors of name servers: TransportError, BrokerError, RouteError, and OptionError[NOT_A_NAME_SERVER], also for a
+    proxy.
     """
 
     def __init__(
@@ -100,11 +101,12 @@ class Inspector:
     def group_rows(
         self, groups: Collection[str] = (), topics: Collection[str] = (), *, with_ages: bool = True
     ) -> list[GroupRow]:
-        """Request, and return by group and queue, the rows of ``groups``, by default of all but the system's, in the
-        queues of ``topics``, by default of all that the group subscribes to or has committed offsets of. Without
-        ``with_ages`` no message is read: times are None, but the age of a queue without lag is 0. Pass a broker's error
-        to ``on_failure``; if that returns, its rows are omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name
-        in ``groups`` that no broker has, if all have responded."""
+        """Request the offsets of ``groups``, by default of all but the system's, in the queues of ``topics``, by
+        default of all that the group subscribes to or has committed offsets of. Return a row for each group and queue,
+        sorted by group name, then in queue order. Without ``with_ages`` no message is read: times are None, but the age
+        of a queue without lag is 0. Pass a broker's error to ``on_failure``; if that returns, its rows are omitted.
+        Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups`` that no broker has, if all have
+        responded."""
         masters = self._masters()
         rows: list[GroupRow] = []
         for group in dict.fromkeys(groups) or self._group_names(masters):
@@ -221,7 +223,8 @@ def query_bounds(broker_name: str, broker: Broker, topics: Collection[str]) -> d
 def query_group_state(broker_name: str, broker: Broker, group: str, topics: Collection[str] = ()) -> GroupState:
     """Request the group's committed offsets on ``broker``, and the bounds of its queues there, and wait. The topics are
     those that the group subscribes to or has committed offsets of; if ``topics`` are given, only those that are among
-    them. Raises what ``query_bounds`` does."""
+    them. Of a topic in the group's statistics, only the queues in these get a row. Raises what ``query_bounds``
+    does."""
     progress = broker.query_consume_stats(group)
     names = {queue.topic for queue in progress} | broker.query_group_connections(group).subscriptions.keys()
     names = names & set(topics) if topics else names

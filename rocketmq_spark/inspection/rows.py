@@ -139,7 +139,7 @@ def topic_rows(routes: Iterable[TopicRoute]) -> Iterator[TopicRow]:
 
 
 def permission_text(permission: int) -> str:
-    """Return a permission as ``RW``, ``R``, ``W`` or ``-``: as ``mqadmin`` shows it, without the third character."""
+    """Return a permission as ``RW``, ``R``, ``W``, or ``-`` for neither; ignore its other bits."""
     letters = ("R" if permission & PERM_READ else "") + ("W" if permission & PERM_WRITE else "")
     return letters or "-"
 

@@ -95,11 +95,11 @@ class WriteQueues:
 
     def query_is_compacted(self, topic: str) -> bool:
         """Request the topic's settings, and return whether the topic keeps only the last message of each key
-        (compaction). Return False if the broker responds with another error than that it is busy: brokers of RocketMQ 4
-        do not support the request, and ACL may forbid it.
+        (compaction). Try the brokers of its writable queues, one after another, until one responds and is not busy;
+        record each other one as failed.
 
-        The brokers of the topic's writable queues are tried one after another until one responds. Each that is busy or
-        does not respond is recorded as failed. Raises the error of the last one if all are, and the errors of
+        Return False if that broker responds with an error: brokers of RocketMQ 4 do not support the request, and ACL
+        may forbid it. Raises the last broker's error if all are busy or do not respond, and the errors of
         ``select_queue`` and ``RouteTable.find_master``.
         """
         first = self.select_queue(topic)
@@ -160,7 +160,8 @@ class BatchSender:
 
         Before, wait until the oldest batches in flight are stored: as long as these and ``batch`` would exceed
         IN_FLIGHT_BYTES or IN_FLIGHT_REQUESTS, and, unless ``batch.queue`` is None, as long as a batch for that queue is
-        in flight. Raises the errors of ``finish``, for these earlier batches; ``batch`` is then not sent.
+        in flight. A batch that alone exceeds IN_FLIGHT_BYTES is sent when no other is in flight. Raises the errors of
+        ``finish``, for these earlier batches; ``batch`` is then not sent.
         """
         while self._in_flight and self._is_full_for(batch):
             self._await_oldest()
@@ -170,17 +171,19 @@ class BatchSender:
         self._bytes_in_flight += len(batch.body)
 
     def _is_full_for(self, batch: SendBatch) -> bool:
-        """Return whether sending ``batch`` now would exceed IN_FLIGHT_BYTES or IN_FLIGHT_REQUESTS."""
+        """Return whether sending ``batch`` now would exceed IN_FLIGHT_BYTES, even if no other is in flight, or
+        IN_FLIGHT_REQUESTS."""
         too_large = self.bytes_in_flight + len(batch.body) > IN_FLIGHT_BYTES
         return too_large or len(self._in_flight) >= IN_FLIGHT_REQUESTS
 
     def finish(self) -> None:
-        """Wait until all batches in flight are stored, oldest first. After a retryable failure of a batch, pause and
-        send it again.
+        """Wait until all batches in flight are stored, oldest first; return at once if there are none. After a
+        retryable failure of a batch, pause and send it again.
 
         Raises TransportError[CLUSTER_TIMEOUT] if transient failures of a batch last longer than ``clusterTimeoutMs``.
         Raises the failure itself if it is permanent, or if the topic has been unavailable for ``missingTopicTimeoutMs``
-        (at most ``clusterTimeoutMs``). Later batches are then neither awaited nor retried.
+        (at most ``clusterTimeoutMs``). The failed batch is then no longer in flight; later ones are, neither awaited
+        nor retried.
         """
         while self._in_flight:
             self._await_oldest()
@@ -222,9 +225,9 @@ class BatchSender:
             return _Attempt(batch, queue, address, error)
 
     def _await_attempt(self, attempt: _Attempt) -> None:
-        """Wait for the response of ``attempt``, and record success or failure of its broker, which
-        ``WriteQueues.select_queue`` skips for a while after a failure. An outage of all name servers is no failure of
-        the broker. Invalidate the topic's route after an error that an outdated address may cause. Do not retry.
+        """Wait for the response of ``attempt``. Record the success of its broker, or the failure, after which
+        ``WriteQueues.select_queue`` skips the broker for a while; an outage of all name servers is no failure of the
+        broker. Invalidate the topic's route after an error that an outdated address may cause. Do not retry.
 
         Raises ``attempt.outcome`` if that is an error, and the error of the request. Raises
         BrokerError[MESSAGE_NOT_DURABLE] for a status other than SEND_OK, unless ``acceptNotDurable`` is set.
@@ -250,8 +253,8 @@ class BatchSender:
 
 
 def _not_stored_note(batch: SendBatch, error: RocketMQError) -> str:
-    """Return the text to add to the error of ``batch``: topic, first row and number of the rows that may not be stored,
-    and, if the broker rejected the batch as too large, the option to set."""
+    """Return the text to add to the error of ``batch``: its topic, the number of its rows and of the first one in the
+    task, and, if the broker rejected the batch as too large, the option to set."""
     hint = " Set 'maxMessageBytes' to the 'maxMessageSize' of the broker." if is_too_large(error) else ""
     return (
         f"A batch of {batch.row_count} rows for topic {batch.topic}, the first of them row {batch.first_row} of the "

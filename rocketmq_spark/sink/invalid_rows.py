@@ -225,8 +225,8 @@ def dead_letters(
     in this order. Send and log nothing.
 
     Each has the invalid row's number, the first ``max_body_bytes`` of its body (NO_BODY for an empty one or null), and
-    three properties only: PROBLEM, ROW with the number and ``source``, a text for the task, and TOPIC with the row's
-    topic, which is absent for a null topic.
+    three properties only, cut to 200 characters: PROBLEM, ROW with the number and ``source``, a text for the task, and
+    TOPIC with the row's topic, which is absent if that is null or empty.
     """
     positions = np.array(list(problems), np.int64)
     invalid = rows.take(positions)

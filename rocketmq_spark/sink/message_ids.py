@@ -28,8 +28,8 @@ _DIGITS: Final = np.frombuffer(hexlify(np.arange(1 << 16, dtype=">u2").tobytes()
 
 
 def micro_batch(query_id: str | None, batch_id: str | None, *, of_columns: bool) -> str:
-    """Return the job name of a micro-batch, see ``task_key``. ``of_columns``: option ``messageIdColumns`` is set, and
-    the job does not determine message IDs.
+    """Return the job name of a micro-batch, see ``task_key``. ``of_columns``: option ``messageIdColumns`` is set, so
+    message IDs do not depend on the job name, and both arguments may be None.
 
     Raises OptionError[MESSAGE_ID_UNAVAILABLE] if Spark provides no query ID or no batch ID, unless ``of_columns``: all
     batches would have the same message IDs.

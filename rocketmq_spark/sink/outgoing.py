@@ -22,12 +22,12 @@ def outgoing_messages(
     next_id: Callable[[], str],
 ) -> Iterator[Message]:
     """Yield a message for each body, with the same tags and properties and a new ID of ``next_id``. ``keys``: one text
-    for all messages, or a sequence with one for each.
+    for all messages, or an ordered iterable with one for each.
 
     A generator: nothing is checked before its first step, which reads all bodies. That step raises
     LocalProtocolError[INVALID_MESSAGE] for arguments of other types, for a number of keys that differs from the number
     of bodies and for properties reserved by RocketMQ. The same error is raised at its message, after the previous ones
-    are yielded, for a body that is empty or neither text nor bytes and for properties that cannot be encoded.
+    are yielded, for a body that is empty or neither text nor bytes and for a body or properties that cannot be encoded.
     """
     each_body = _each_body(bodies)
     each_keys = [keys] * len(each_body) if keys is None or isinstance(keys, str) else _each_keys(keys)
@@ -58,8 +58,9 @@ def _each_body(bodies: Body | Iterable[Body]) -> list[Body]:
 
 
 def _each_keys(keys: Iterable[str]) -> list[str]:
-    """Return the keys of each message as a list; their own types are not checked. Raises
-    LocalProtocolError[INVALID_MESSAGE] for a value without order, such as a set, and for text, bytes or a mapping."""
+    """Return ``keys``, one for each message, as a list; their own types are not checked. Raises
+    LocalProtocolError[INVALID_MESSAGE] for text, bytes, a mapping, a set, which has no order, and anything that is not
+    iterable."""
     if not isinstance(keys, Iterable) or isinstance(keys, Body | Mapping | Set):
         raise _invalid_message(f"keys are text, or a sequence of one for each message, and not {type(keys).__name__}")
     return list(keys)

@@ -63,7 +63,7 @@ class OutgoingRows:
     broker_names: pa.StringArray | None = None
     queue_ids: pa.Int64Array | None = None
     have_invalid_keys: Mask | None = None
-    """Rows with several keys of which one is empty or has a blank, so that the joined text would differ; None: no
+    """Rows with a list of keys of which one is empty or has a space, so that the joined text would differ; None: no
     row."""
     have_null_ids: Mask | None = None
     """Rows with a null in a column that determines message IDs; None: there are no such columns."""
@@ -236,9 +236,9 @@ class DistinctRows(NamedTuple):
 
 
 def distinct_rows(columns: Iterable[pa.Array], row_count: int) -> DistinctRows:
-    """Return DistinctRows of a table with ``columns`` of ``row_count`` values each: rows get the same code if they are
-    equal in all columns, null being equal to null. Codes count from 0 without gaps, in no particular order. Without
-    columns all rows are equal."""
+    """Return a code for each of ``row_count`` rows with these ``columns``, and for each code the position of its first
+    row. Rows get the same code if they are equal in all columns, null being equal to null. Codes count from 0 without
+    gaps, in no particular order. Without columns all rows are equal."""
     codes = np.zeros(row_count, np.int64)
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")

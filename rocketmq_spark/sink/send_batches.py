@@ -85,11 +85,12 @@ class _Encoded(NamedTuple):
 
 def encode_batches(encodable: EncodableRows, queue_of: QueueOf, limit_bytes: int = BATCH_BYTES) -> Iterator[SendBatch]:
     """Encode the rows and yield them as SendBatches of up to ``limit_bytes``, round robin over the destinations; rows
-    for one named queue keep their order. Send nothing. A row is a single message, in a SendBatch of its own, if it is
-    above ``limit_bytes`` (brokers limit a batch as a whole, but only the body of a single message) or in
-    ``OutgoingRows.are_single``.
+    for one named queue keep their order. Send nothing. A row counts as its encoded message and STORED_EXTRA_BYTES. It
+    is a single message, in a SendBatch of its own, if it is above ``limit_bytes`` (brokers limit a batch as a whole,
+    but only the body of a single message) or in ``OutgoingRows.are_single``.
 
-    The first step of the iteration calls ``queue_of`` once for each distinct target, and raises its errors.
+    The first step of the iteration calls ``queue_of`` once for each distinct target, and raises its errors. Without
+    rows nothing is yielded or called.
     """
     rows = encodable.rows
     if not len(rows):
@@ -149,8 +150,9 @@ def _single_messages(destination: Destination, part: Positions, encoded: _Encode
 
 
 def _by_destination(rows: OutgoingRows, queue_of: QueueOf) -> Iterator[tuple[Destination, Positions]]:
-    """Yield each destination once, with the positions of its rows in ascending order. ``queue_of`` is called once for
-    each distinct target, all before the first destination is yielded; its errors are raised."""
+    """Yield each destination once, in no particular order, with the positions of its rows in ascending order.
+    ``queue_of`` is called once for each distinct target, all before the first destination is yielded; its errors are
+    raised."""
     columns = {
         "topic": rows.topics,
         "broker_name": rows.broker_names,

@@ -27,7 +27,9 @@ def send(
 ) -> tuple[str, ...]:
     """Send messages to a topic, one after another, and return their IDs, in order, once the brokers have stored all.
 
-    Queues are used round robin, from a random one on; a retry uses another broker.
+    Queues are used round robin, from a random one on. After a transient error a message is sent again at once, to
+    another broker if possible, in up to 3 attempts. One that is stored, but not flushed or replicated in time, counts
+    as stored.
 
     Parameters
     ----------
@@ -40,7 +42,7 @@ def send(
 
     Raises, before anything is sent, OptionError for the address or the options and LocalProtocolError[INVALID_MESSAGE]
     for messages that cannot be encoded. Raises RouteError, BrokerError or TransportError for the first message that may
-    not be stored; those before it are stored.
+    not be stored; those before it are stored, and later ones are not sent.
     """
     from rocketmq_spark.remoting.cluster_client import ClusterClient
     from rocketmq_spark.remoting.pool import ConnectionPool

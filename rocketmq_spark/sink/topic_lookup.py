@@ -142,9 +142,9 @@ class TopicLookup:
     ) -> dict[TopicRequirement, str]:
         """Look up the topics, and return each of ``requirements`` that is not met, with the reason as text; {} if all
         are met. ``first_only``: return with the first problem. Wait up to ``missingTopicTimeoutMs`` for a topic without
-        a route or writable queue, and for a named broker that never had the topic. Report at once a named queue that
-        the topic lacks, and a compacted topic of rows without keys. A named broker that had the topic before is no
-        problem: sending waits for it.
+        a route or writable queue, and for a named broker that never had the topic; later calls report what was missing
+        then without waiting again. Report at once a named queue that the topic lacks, and a compacted topic of rows
+        without keys. A named broker that had the topic before is no problem: sending waits for it.
 
         Raises TransportError[CLUSTER_TIMEOUT] for a transient error that lasts longer than ``clusterTimeoutMs``, and
         permanent errors at once.
@@ -196,8 +196,9 @@ class TopicLookup:
         return failures
 
     def _resolve(self, topic: str, requirements: Collection[TopicRequirement]) -> None:
-        """Attempt once to resolve a topic whose waiting time has not expired: cache its queues and, if a requirement is
-        without keys, whether it is compacted. If its route lacks a named broker or queue, request the route again.
+        """Attempt once to resolve a topic: cache its queues and, if a requirement is without keys, whether it is
+        compacted. If its route lacks a named broker or queue, request the route again. Do nothing if its waiting time
+        has expired.
 
         Raises RouteError[UNKNOWN_BROKER] for a named broker that never had the topic, and the errors of
         ``RouteTable.route``, ``sharded_queues`` and ``query_is_compacted``.

@@ -157,9 +157,9 @@ def _valid_pieces(pieces: list[_Piece], task: WriteTask, options: WriteOptions, 
 def _with_topic_problems(
     pieces: list[_Piece], problems: list[dict[int, str]], topics: Topics, *, first_only: bool
 ) -> list[dict[int, str]]:
-    """Look up the topics of all rows that have no problem so far, all together, which may wait. Return ``problems``
-    (for each piece, problem by row position) with the topic problems of these rows added, ascending by position. Raises
-    the errors of ``Topics.find_problems``."""
+    """Look up the topics of all rows that have no problem so far, all together, which may wait. Return new dicts: for
+    each piece, those of ``problems`` (problem by row position) and the topic problems of the other rows, ascending by
+    position. Raises the errors of ``Topics.find_problems``."""
     row_requirements = [
         requirements_of(piece.rows, excluded=row_problems) for piece, row_problems in zip(pieces, problems, strict=True)
     ]
