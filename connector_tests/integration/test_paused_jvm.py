@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import psutil
 import py4j.java_gateway
 import pytest
 from pyspark.errors.exceptions.captured import install_exception_handler
@@ -29,6 +30,27 @@ def test_a_java_object_that_goes_while_its_jvm_stands_still_holds_no_thread(tmp_
             kept.hashCode()
         jvm.resume()
         assert isinstance(kept.hashCode(), int)
+    finally:
+        jvm.kill()
+
+
+@pytest.mark.timeout(PROCESS_S)
+def test_a_second_pause_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system reports a stop once: pausing a cluster with a paused broker hung."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\nexec sleep 1000\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    jvm = ChildJvm("paused twice", [], (), tmp_path)
+    process = psutil.Process(jvm.pid)
+    try:
+        for _ in range(2):
+            jvm.pause()
+            jvm.pause()
+            assert process.status() == psutil.STATUS_STOPPED
+            jvm.resume()
+            assert process.status() != psutil.STATUS_STOPPED
     finally:
         jvm.kill()
 

@@ -94,6 +94,7 @@ class ChildJvm:
         self._stderr = work_dir / f"{name}.err"
         self._gateway: JavaGateway | None = None
         self._client: QuietGatewayClient | None = None
+        self._is_paused = False
         gateway = ["py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"]
         command = [find_java(), *options, "-classpath", os.pathsep.join(class_path), *gateway]
         with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
@@ -143,15 +144,20 @@ class ChildJvm:
             raise self._failed(describe_exit(self._process.returncode))
 
     def pause(self) -> None:
-        """Stop the JVM by SIGSTOP; wait until every thread has stopped. Connections stay open, and the host accepts new
-        ones."""
+        """Stop the running JVM by SIGSTOP; wait until every thread has stopped. Do nothing if it is paused. Connections
+        stay open, and the host accepts new ones."""
+        if self._is_paused:
+            return  # the system reports a stop once: waiting for another one would not end
         self._allow_finalizer_calls(False)
         os.kill(self.pid, signal.SIGSTOP)
         os.waitpid(self.pid, os.WUNTRACED)
+        self._is_paused = True
 
     def resume(self) -> None:
-        """Continue the JVM by SIGCONT, after ``pause``. It now responds to the requests received meanwhile."""
+        """Continue the running JVM by SIGCONT, after one or more calls of ``pause``. It now responds to the requests
+        received meanwhile."""
         os.kill(self.pid, signal.SIGCONT)
+        self._is_paused = False
         self._allow_finalizer_calls(True)
 
     def kill(self) -> None:
