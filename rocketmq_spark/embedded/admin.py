@@ -43,12 +43,13 @@ def name_server_at(address: str, security: Security = UNSECURED) -> Iterator[Nam
 
 
 def mqadmin(*arguments: str, version: str | None = None, security: Security = UNSECURED) -> str:
-    """Run ``mqadmin`` with ``arguments``, its subcommand and options with ``-n``, and return its standard output. It
-    has its own JVM, because it ends the JVM on errors, and up to 60 s.
+    """Run ``mqadmin`` in a JVM of its own, because it ends its JVM on errors, wait up to 60 s, and return its standard
+    output. ``arguments``: its subcommand and options, ``-n`` among them. It signs and encrypts as ``security``
+    requires. Missing jars are downloaded first.
 
     Files that some commands write into the current folder are deleted. Arguments may be secret: they are passed in a
-    file, not on a command line, which other users could read. Missing jars are downloaded first. Raises what
-    ``rocketmq_class_path`` and ``find_java`` do; after 60 s subprocess.TimeoutExpired is raised.
+    file, not on a command line, which other users could read. Raises what ``rocketmq_class_path`` and ``find_java`` do;
+    after 60 s subprocess.TimeoutExpired is raised.
 
     Raises
     ------

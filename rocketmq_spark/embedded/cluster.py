@@ -39,7 +39,7 @@ NO_TLS: Final = "-Dtls.server.mode=disabled"
 
 
 class EmbeddedCluster:
-    """One name server and ``brokers`` brokers, ``broker-a``, ``broker-b`` and so on, of Apache RocketMQ itself.
+    """One name server and ``brokers`` brokers, ``broker-a`` to at most ``broker-z``, of Apache RocketMQ itself.
 
     All servers run in one child JVM or, with ``separate_jvms``, each in its own, so that it can be killed or paused
     alone. Addresses are on the loopback interface only; their ports are free at first and then stay the same.
@@ -62,7 +62,8 @@ class EmbeddedCluster:
     proxy_config : properties of rmq-proxy.json.
 
     Methods that wait for brokers raise EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if one has not registered
-    within 120 s, and so do those that kill, pause or resume a server without its own JVM. Threads: one at a time.
+    within 120 s, and so do those that kill, pause or resume a server without its own JVM. An unknown name of a server
+    raises KeyError. Threads: one at a time.
     """
 
     def __init__(
@@ -164,6 +165,7 @@ class EmbeddedCluster:
 
     @property
     def broker_names(self) -> tuple[str, ...]:
+        """Return the names of the brokers, each once, not those of their replicas: see ``server_names``."""
         return tuple(dict.fromkeys(broker.broker_name for broker in self._brokers.values()))
 
     def server_names(self, broker_name: str = "broker-a") -> tuple[str, ...]:
@@ -171,7 +173,7 @@ class EmbeddedCluster:
         return tuple(server.name for server in self._brokers.values() if server.broker_name == broker_name)
 
     def master(self, broker_name: str = "broker-a") -> str:
-        """Return the name of the server that is the broker's master in the route. Raises
+        """Return the name of the server that is the broker's master in the running name server's route. Raises
         EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if there is none now."""
         return self._registration.master(broker_name).name
 
@@ -197,7 +199,7 @@ class EmbeddedCluster:
         """Return the data folder of the server ``name``, which has ``config/consumerOffset.json``."""
         return self._brokers[name].home
 
-    # ---- users and rights
+    # ---- users, rights and topics
 
     @property
     def security(self) -> Security:
@@ -210,8 +212,7 @@ class EmbeddedCluster:
         return options_of(self._security)
 
     def create_user(self, name: str, *rights: Right) -> Credentials:
-        """Create a user with only these rights on every running broker, and return its new credentials. Requires
-        ``acl=True``."""
+        """Create a user with only these rights on running brokers, and return its credentials. Requires ``acl``."""
         user = new_credentials(name)
         for server in self._brokers.values():
             if server.is_running and self._has_acl_1:
@@ -220,14 +221,12 @@ class EmbeddedCluster:
                 server.create_user(user, rights)
         return user
 
-    # ---- topics
-
     def create_topic(
         self, name: str, queues: int = 4, *, perm: int = 6, attributes: Mapping[str, str] = NO_SETTINGS
     ) -> str:
         """Create or change the topic on each master in the route, and wait up to 120 s until the route has its queues
-        on all running brokers, and until running slaves have copied it. Return ``name``. ``queues``: on each
-        broker; ``perm``: 4 to read, 2 to write, 6 for both; ``attributes``: such as ``{"message.type": "FIFO"}``."""
+        on all running brokers, and until running slaves have copied it. Return ``name``. ``queues``: on each broker;
+        ``perm``: 4 to read, 2 to write, 6 for both; ``attributes``: such as ``{"message.type": "FIFO"}``."""
         for server in self._registration.masters():
             with broker_at(server.address, self._security) as broker:
                 broker.create_topic(name, queues, perm, attributes)
@@ -238,8 +237,7 @@ class EmbeddedCluster:
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Delete the topic, its messages and the groups' offsets in it on each running broker, then its route on the
-        name server, which must be running."""
+        """Delete topic, messages and groups' offsets on running brokers, then its route on the running name server."""
         for server in self._brokers.values():
             if server.is_running:
                 with broker_at(server.address, self._security) as broker:
@@ -278,10 +276,11 @@ class EmbeddedCluster:
             time.sleep(POLL_S)
 
     def pause_broker(self, name: str = "broker-a") -> None:
-        """Stop the JVM of the broker alone by SIGSTOP, see ``ServerJvms.dedicated_jvm``: connections stay open."""
+        """Stop the JVM of the broker alone by SIGSTOP, unless it is paused: connections stay open."""
         self._jvms.dedicated_jvm(name).pause()
 
     def resume_broker(self, name: str = "broker-a") -> None:
+        """Continue the JVM of the broker alone by SIGCONT, after ``pause_broker`` or ``pause``."""
         self._jvms.dedicated_jvm(name).resume()
 
     def expire_messages(self, name: str = "broker-a") -> None:
@@ -290,6 +289,7 @@ class EmbeddedCluster:
         self._brokers[name].expire_messages()
 
     def stop_name_server(self) -> None:
+        """Shut the running name server down, and wait until its port is free. Its JVM and the brokers stay."""
         self._name_server.stop()
 
     def kill_name_server(self) -> None:
@@ -316,6 +316,7 @@ class EmbeddedCluster:
         self._jvms.dedicated_jvm(PROXY_JVM).pause()
 
     def resume_proxy(self) -> None:
+        """Continue the proxy's JVM by SIGCONT, after ``pause_proxy`` or ``pause``."""
         self._jvms.dedicated_jvm(PROXY_JVM).resume()
 
     def pause(self) -> None:

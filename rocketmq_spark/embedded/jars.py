@@ -175,8 +175,9 @@ def hold_file_lock(file: Path) -> Iterator[None]:
 
 def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
     """Download the jars that are missing or damaged in ``folder``, 10 at a time, in a child JVM, and report progress on
-    standard error; do nothing without such. The caller holds the file lock. ``ivy_folder`` is deleted before and after.
-    Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and what ``move_checked`` and ``open_ivy`` do; finished steps stay."""
+    standard error. If there are none, do nothing. The caller holds the file lock. ``ivy_folder`` is deleted before and
+    after. Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and what ``move_checked`` and ``open_ivy`` do; finished steps
+    stay."""
     missing = missing_jars(lock, folder)
     if not missing:
         return

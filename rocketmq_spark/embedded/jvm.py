@@ -249,10 +249,11 @@ class QuietGatewayClient(GatewayClient):  # type: ignore[misc]  # py4j has no ty
     """
 
     def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
-        """Send a command, wait for Java's response without a limit, and return it; with ``binary`` return a pair, the
-        response and a guard of the connection. ``retry`` is ignored. The connection is reused, but closed after a fatal
-        response of py4j, which is returned alone, and after an error. Raises the errors of
-        ``GatewayConnection.send_command``, and Py4JJavaError for a Java exception."""
+        """Send a command, wait for Java's response without a limit, and return it, unless it is a Java exception. With
+        ``binary`` return any response, in a pair with a guard that owns the connection; without it, the connection is
+        reused. ``retry`` is ignored. The connection is closed after an error and after a fatal response of py4j, which
+        is returned without a guard. Raises the errors of ``GatewayConnection.send_command`` and, without ``binary``,
+        Py4JJavaError for a Java exception."""
         connection = self._get_connection()
         with ExitStack() as close_on_failure:
             close_on_failure.callback(connection.close, False)
