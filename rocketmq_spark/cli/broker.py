@@ -143,8 +143,8 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
 
 
 def topic_and_queues(text: str) -> tuple[str, int]:
-    """Parse ``NAME`` or ``NAME:QUEUES``, by default DEFAULT_QUEUES (4). QUEUES that are no number from 1 to MAX_QUEUES
-    (1,000) or empty raise argparse.ArgumentTypeError; NAME is not checked."""
+    """Parse ``NAME``, with DEFAULT_QUEUES (4), or ``NAME:QUEUES``. QUEUES that are empty, or no number from 1 to
+    MAX_QUEUES (1,000), raise argparse.ArgumentTypeError; NAME is not checked."""
     name, colon, queues = text.partition(":")
     return name, integer_argument(1, MAX_QUEUES)(queues) if colon else DEFAULT_QUEUES
 

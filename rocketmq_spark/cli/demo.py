@@ -224,9 +224,8 @@ class Demo:
         time.sleep(TICK_S)
 
     def _show_progress(self) -> None:
-        """Print a line for each new batch with rows of each running query, and record its latest one for
-        ``_is_divided``. Record the time of the latest progress, with rows or not: it is printed once. Raises what
-        ``progress_since`` does."""
+        """Print a line for each progress with rows of each running query that is later than its last one here, and keep
+        the latest of these for ``_is_divided``. Raises what ``progress_since`` does."""
         for name, query in self._queries.items():
             for progress in progress_since(query, self._last_shown.get(name, "")):
                 self._last_shown[name] = progress["timestamp"]

@@ -43,10 +43,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the job's options: those of the file ``--options``, in which ``--namesrv`` replaces all addresses, also
-    ``endpoints``, and ``--group`` and ``--topic`` theirs, names in any case. Several topics are joined by commas, as
-    ``subscribe``, with ``--write`` as ``topic``. If there is no address at all, add $NAMESRV_ADDR, else 127.0.0.1:9876,
-    as ``namesrvAddr``."""
+    """Return the job's options: those of the file ``--options``, names in any case, except for what other arguments
+    replace. ``--namesrv`` replaces all addresses, also ``endpoints``; ``--group`` the group; ``--topic`` the topic or,
+    joined by commas, the topics, as ``subscribe``, with ``--write`` as ``topic``. If there is no address at all, add
+    $NAMESRV_ADDR, else 127.0.0.1:9876, as ``namesrvAddr``."""
     options: dict[str, str] = dict(arguments.options)
     topic_option = "topic" if arguments.write else "subscribe"
     given = {

@@ -27,7 +27,8 @@ CLEAR_SCREEN: Final = "\x1b[H\x1b[J"
 
 def main(argv: Sequence[str]) -> int:
     """Print the lag; return INCOMPLETE (1) if the queues of a broker are missing, else LAGS (3) if a group's lag is
-    above ``--max-lag``, else 0. With ``--watch`` print lag or errors of servers repeatedly, and do not return.
+    above ``--max-lag``, else 0. With ``--watch`` print lag or errors of servers repeatedly, and do not return: Ctrl-C
+    raises KeyboardInterrupt.
 
     Raises OptionError[GROUP_NOT_FOUND.CLUSTER], RouteError, BrokerError, TransportError. Wrong arguments raise
     SystemExit.

@@ -22,8 +22,8 @@ def message_of(stored: StoredMessage) -> MessageExt:
 
 def text_line(stored: StoredMessage, target: str | None = None) -> str:
     """Return store time, place, ``target`` unless that is None, message ID, tags and keys, if there are any, and body
-    on one line. A binary body is in base64; each text is cut after 200 characters. An undecodable message has its
-    problem in place of the body; a dead letter of ``badMessages`` has it before the body."""
+    on one line. A binary body is in base64; target, tags, keys and body are cut after 200 characters. An undecodable
+    message has its problem in place of the body; a dead letter of ``badMessages`` has it before the body."""
     message = message_of(stored)
     parts = {"tags": message.tags, "keys": message.keys, "badMessage": message.properties.get(PROBLEM)}
     if isinstance(stored, UndecodableMessage):

@@ -43,9 +43,9 @@ def read_messages(cluster: ClusterClient, ranges: Mapping[MessageQueue, QueueBou
 
 
 def _with_queue_offsets(result: PullResult, offset: int) -> tuple[Buffer, list[int]]:
-    """Return the body of a pull at ``offset``, and the upper limits of its records' offsets. Where stored offsets are
-    larger than those of the queue, as behind made-up IPv6 flags, the body has the latter: see ``frame_records``. With a
-    wrong size or magic number it is returned as it is, without limits."""
+    """Return the body of a pull at ``offset``, and the upper limits of its records' offsets: see ``frame_records``. In
+    the body, offsets in the queue replace stored ones that are larger, as behind made-up IPv6 flags. A body with a
+    wrong size or magic number is returned unchanged, without limits."""
     try:
         frames = frame_records([result.body], [(offset, result.next_begin_offset)], is_unfiltered=True)
     except DamagedRecordError:

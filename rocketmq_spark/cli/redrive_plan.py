@@ -71,9 +71,9 @@ def selected(
     names: Collection[str],
     names_of: Callable[[MessageExt], Collection[str]],
 ) -> list[StoredMessage]:
-    """Return the letters that ``names`` name, in the order of ``letters``, which are read to their end; hold only one
-    for each name. Raises OptionError[DEAD_LETTERS_NOT_FOUND] for names that no letter has, else
-    OptionError[DEAD_LETTERS_AMBIGUOUS] for one that several have, with the first MAX_NAMED (8) places."""
+    """Return the letters that ``names`` name, in the order of ``letters``, which are read to their end; at most one
+    letter for each name is kept in memory. Raises OptionError[DEAD_LETTERS_NOT_FOUND] for names that no letter has,
+    else OptionError[DEAD_LETTERS_AMBIGUOUS] for one that several have, with the first MAX_NAMED (8) places."""
     counts = dict.fromkeys(names, 0)
     places: dict[str, list[str]] = {name: [] for name in names}
     chosen: list[StoredMessage] = []

@@ -63,8 +63,8 @@ def follow(
 
 
 class NewMessages:
-    """Messages of ``topic`` that are not in ``seen``, the offsets of those that were read, which is kept and updated.
-    Not thread-safe.
+    """Printer of the messages of ``topic`` that are not in ``seen``: read offsets by queue, to which it adds, in the
+    dict itself, those that it reads. Not thread-safe.
 
     It holds lines until they have more than ``HELD_CHARS`` characters together, or the call ends; then it prints them
     in the order of their store times.
@@ -169,11 +169,13 @@ def new_range(
     *,
     was_missed: bool = False,
 ) -> QueueBounds:
-    """Return the ``current`` offsets of ``queue`` that are not in ``seen``, all if that is None. If the queue ends
-    before its end in ``seen``, it was re-created, or its broker lost the last messages: return the offsets from
-    ``first_offset_at`` on, called with the queue and the Unix ms after the last store time in ``seen``. If the queue
-    ``was_missed``, it may have ended before that, and grown since then: return the offsets from ``first_offset_at`` on
-    too if that is earlier, and the last store time is known."""
+    """Return the range of the ``current`` offsets of ``queue`` that are not in ``seen``: from its end on, all if it is
+    None. If the queue now ends before that, it was re-created, or its broker lost the last messages: return the offsets
+    from ``first_offset_at`` on, called with the queue and the Unix ms after the last store time in ``seen``.
+
+    ``was_missed``: reads of the queue failed meanwhile, so it may have ended before that, and grown since. Then begin
+    at the smaller one of both offsets, unless the last store time is unknown.
+    """
     if seen is None:
         return current
     begin_offset = seen.max_offset

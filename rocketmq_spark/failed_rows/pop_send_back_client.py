@@ -172,7 +172,8 @@ FIRST_GROWING_LEVEL: Final = 3
 
 
 def delay_ms(delay_level: int, reconsume_times: int) -> int:
-    """Return a delay in ms. From 1 on, ``delay_level`` selects it from LEVELS_S; 0 selects level 3 plus
-    ``reconsume_times``, of which a negative value, from a producer, counts as 0. Levels above 18 count as 18 (2 h)."""
+    """Return a delay in ms. ``delay_level`` from 1 on selects it from LEVELS_S; 0 selects level 3 plus
+    ``reconsume_times``, of which a negative value, from a producer, counts as 0. Levels above 18 count as 18 (2 h).
+    Requires that ``delay_level`` is not negative."""
     level = delay_level or FIRST_GROWING_LEVEL + max(0, reconsume_times)
     return LEVELS_S[min(level, len(LEVELS_S)) - 1] * 1000
