@@ -59,8 +59,9 @@ def end_offset_of(stored: StoredMessage) -> int:
 
 
 def _vacancy_end(cluster: ClusterClient, queue: MessageQueue, rest: QueueBounds, vacant_from: int) -> int:
-    """Return the end of the offsets without a message that begin at ``vacant_from`` and include the first of ``rest``,
-    at most the end of ``rest``. Send the pulls of ``vacancy_end``. Raises what ``read_messages`` does."""
+    """Return the end, at most that of ``rest``, of the vacancy that begins at ``vacant_from``: consecutive offsets
+    without a message, among them the first of ``rest``. Send the pulls of ``vacancy_end``. Raises what
+    ``read_messages`` does."""
 
     def is_vacant(offset: int) -> bool:
         """Pull at ``offset``, wait, and return whether no message has it and the vacancy begins at ``vacant_from``."""

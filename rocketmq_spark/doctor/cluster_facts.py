@@ -39,10 +39,10 @@ TRIAL_PRODUCER: Final = "CLIENT_INNER_PRODUCER"
 
 
 def collect_server_facts(job: Job, options: ConnectionOptions, announce: Announce, total_ms: int) -> ServerFacts:
-    """Request the routes of the job's topics, SELF_TEST_TOPIC without topics, from each name server, then the facts of
-    ``_broker_facts`` from each master in the routes. Call ``announce`` before each server. Errors become facts; no
-    RocketMQError is raised. A request waits up to 3 s, or ``brokerTimeoutMs`` if that is shorter. After ``total_ms`` no
-    further server is checked; ``unchecked`` lists the rest."""
+    """Request the routes of the job's topics, or of SELF_TEST_TOPIC if it has none, from each name server, then the
+    facts of ``_broker_facts`` from each master in the routes. Call ``announce`` before each server. Errors become
+    facts; no RocketMQError is raised. A request waits up to 3 s, or ``brokerTimeoutMs`` if that is shorter. After
+    ``total_ms`` no further server is checked; ``unchecked`` lists the rest."""
     timeout_ms = min(STEP_MS, options.broker_timeout_ms)
     until_ms = monotonic_ms() + total_ms
     unchecked: list[str] = []

@@ -208,7 +208,7 @@ class EmbeddedCluster:
 
     @property
     def security_options(self) -> dict[str, str]:
-        """Return ``security`` as options of a reader, secrets in plain text."""
+        """Return ``security`` as options of a reader, secrets in plain text; {} without ``acl`` and ``tls``."""
         return options_of(self._security)
 
     def create_user(self, name: str, *rights: Right) -> Credentials:

@@ -111,6 +111,7 @@ class ChildJvm:
 
     @property
     def is_running(self) -> bool:
+        """Return whether the JVM's process has not ended; that of a paused JVM has not."""
         return self._process.poll() is None
 
     def connect(self) -> Any:

@@ -45,9 +45,10 @@ RowProblems = Iterator[tuple[int, str]]
 
 
 def problems_of(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], *, max_body_bytes: int) -> dict[int, str]:
-    """Check bodies, topic names, texts, keys, properties, delays and queues of the rows. Return the first problem of
-    each invalid row, by position in ``rows``, ascending; {} if all are valid. ``properties``: encoded properties, each
-    array with one value per row. Whether topics and queues exist is not checked."""
+    """Check, in this order, bodies, topic names, texts, keys, ID columns, properties, delays, queues and the size of
+    all properties. Return the first problem of each invalid row, by position in ``rows``, ascending; {} if all are
+    valid. ``properties``: encoded properties, each array with one value per row. Whether topics and queues exist is not
+    checked."""
     problems: dict[int, str] = {}
     for position, problem in _problems(rows, properties, max_body_bytes):
         problems.setdefault(position, problem)

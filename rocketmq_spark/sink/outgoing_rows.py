@@ -164,7 +164,7 @@ def split_ranges(sizes: Numbers, limit: int) -> Iterator[tuple[int, int]]:
 
 
 def _as_binary(values: pa.Array | None) -> pa.BinaryArray | None:
-    """Return ``values``, text in UTF-8, cast to binary; None for None."""
+    """Return ``values`` cast to binary, text as UTF-8; None for None."""
     return _cast(values, pa.binary())
 
 

@@ -143,7 +143,7 @@ class TopicLookup:
         """Look up the topics, and return each of ``requirements`` that is not met, with the reason as text; {} if all
         are met. ``first_only``: return with the first problem. Wait up to ``missingTopicTimeoutMs`` for a topic without
         a route or writable queue, and for a named broker that never had the topic; later calls report what was missing
-        then without waiting again. Report at once a named queue that the topic lacks, and a compacted topic of rows
+        then without waiting again. Do not wait for a named queue that the topic lacks, or for a compacted topic of rows
         without keys. A named broker that had the topic before is no problem: sending waits for it.
 
         Raises TransportError[CLUSTER_TIMEOUT] for a transient error that lasts longer than ``clusterTimeoutMs``, and
