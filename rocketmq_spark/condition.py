@@ -23,7 +23,7 @@ TAB_STOPS: Final = 4
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` with line breaks, control characters and lone surrogates as escapes, such as ``\\n``.
+    """Return ``text`` with line breaks, control and format characters and lone surrogates as escapes, such as ``\\n``.
 
     Text of producers and servers may contain them; unescaped, they could forge log lines or control a terminal. Letters
     and spaces of any script are kept.
@@ -82,8 +82,8 @@ class Condition:
     advice: str
 
     def summary(self, context: Mapping[str, str | int]) -> str:
-        """Return ``what`` with the parameters in ``context`` filled in, each on one line (see ``one_line``), without a
-        final colon. Raises KeyError if ``context`` lacks a parameter."""
+        """Return ``what`` with the parameters in ``context`` filled in, see ``_Shown``, without blanks and colons at
+        its end. Raises KeyError if ``context`` lacks a parameter."""
         return _filled(self.what, context).rstrip(" :")  # the remark of a server may be empty
 
     def text(self, context: Mapping[str, str | int]) -> str:

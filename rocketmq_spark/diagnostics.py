@@ -149,7 +149,7 @@ def iterating_without_traceback(items: Iterator[T]) -> Iterator[T]:
 @lru_cache(maxsize=1_024)
 def warn_of_batch_queues(topic: str) -> None:
     """Log a warning that brokers filter each batch of messages in ``topic``, which has batch consume queues, as a
-    whole. Log it once per topic in a process, for the last 1,024 topics."""
+    whole. Later calls for the topic log nothing; only after 1,024 other topics it is logged again."""
     log.warning(
         "BATCHES_FILTERED: Topic=%s has batch consume queues, where brokers filter each batch of messages by the "
         "properties of the batch: 'subExpression' skips messages that match. Remove it, and filter in Spark.",

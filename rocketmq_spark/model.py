@@ -383,7 +383,7 @@ class MessageExt:
 
     @property
     def origin_msg_id(self) -> str:
-        """Return the ``msg_id`` that the message had before it was sent back for retry."""
+        """Return the ``msg_id`` of the message before it was sent back for retry, or of one that was not."""
         return self.properties.get("UNIQ_KEY") or self.properties.get("ORIGIN_MESSAGE_ID", self.msg_id)
 
 

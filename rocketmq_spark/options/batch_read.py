@@ -88,7 +88,7 @@ class BatchReadOptions(ConnectionOptions):
 
     @property
     def listed_topics(self) -> tuple[str, ...]:
-        """Return the topics of ``subscribe`` or ``assign``; () with ``subscribePattern``."""
+        """Return the topics of ``subscribe`` or ``assign``, each once, in their order; () with ``subscribePattern``."""
         return self.topics or topics_of(self.assigned or ())
 
     @property
@@ -136,7 +136,8 @@ class BatchReadOptions(ConnectionOptions):
 
 
 def _lacks_group(attribute: str, options: Any) -> bool:
-    """Return whether ``attribute`` of ``options`` uses the group's offsets, and no group is given."""
+    """Return whether the positions in ``attribute`` use a group's committed offsets, and ``consumerGroup`` is not
+    set."""
     return getattr(options, attribute).uses_group and options.given_group is None
 
 

@@ -152,8 +152,8 @@ def _parse_names(text: str) -> tuple[str, ...]:
 
 
 def _parse_properties(text: str) -> tuple[str, ...]:
-    """Return the names separated by commas, each once, in order; () for an empty text. Raises ValueError for names
-    that differ in case only, which Spark treats as equal, for separators of encoded properties, and for commas only."""
+    """Return the names separated by commas, each once, in order; () for an empty text. Raises ValueError for names that
+    differ in case only, which Spark treats as equal, for the characters 0x01 and 0x02, and for commas only."""
     names = tuple(dict.fromkeys(_parse_names(text)))
     if _SEPARATOR.search(text) or len({name.lower() for name in names}) < len(names):
         raise ValueError
@@ -167,7 +167,7 @@ def _parse_queues(text: str) -> tuple[MessageQueue, ...]:
 
 
 def _parse_queue(text: str) -> MessageQueue:
-    """Return the queue ``topic@broker:id``. Raises ValueError for any other text."""
+    """Return the queue ``topic@broker:id``, an ID of 1 to 6 digits. Raises ValueError for any other text."""
     match = _QUEUE.fullmatch(text)
     if match is None:
         raise ValueError
@@ -227,9 +227,9 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _positions(named: Mapping[str, int], unnumbered: Mapping[str, int]) -> Callable[[str], QueuePositions]:
-    """Return a parser of one word for all queues, or of JSON by topic and queue. Values in JSON are words, numbers of
-    ``named``, or offsets from 0 on; words are in any case. ``named``, ``unnumbered``: positions by word; JSON has
-    ``unnumbered`` as words only. The parser raises ValueError for any other text."""
+    """Return a parser of one word for all queues, or of JSON by topic and queue. A value in JSON is a word, an offset
+    from 0 on, or a number of ``named``. ``named``, ``unnumbered``: positions by word; words are in any case, and the
+    only form of ``unnumbered`` positions. The parser raises ValueError for any other text."""
     words = {**named, **unnumbered}
 
     def position(value: Any) -> int:

@@ -24,7 +24,7 @@ RETRY_TOPIC_NEEDS_NO_ORDER: Final = (
 
 
 def _has_start_position(options: Any) -> bool:
-    """Return whether any of the options that determine the start position is set."""
+    """Return whether ``startingOffsets``, a start time, ``consumeFromWhere`` or ``consumeTimestamp`` is set."""
     given = (options.starting_offsets, options.consume_from_where, options.consume_timestamp_ms)
     return _has_start_times(options) or any(one is not None for one in given)
 

@@ -226,13 +226,13 @@ class SubscriptionOptions(ReceiveOptions):
 
     @property
     def read_topics(self) -> tuple[str, ...]:
-        """Return ``listed_topics``, and the group's retry topic if it is read."""
+        """Return ``listed_topics``, then the group's retry topic if it is read and not listed."""
         topics = self.listed_topics
         return tuple(dict.fromkeys((*topics, self.retry_topic))) if self.reads_retry_topic else topics
 
     @property
     def listed_topics(self) -> tuple[str, ...]:
-        """Return the topics of ``subscribe`` or ``assign``; () with ``subscribePattern``."""
+        """Return the topics of ``subscribe`` or ``assign``, each once, in their order; () with ``subscribePattern``."""
         return self.topics or topics_of(self.assigned or ())
 
     @property
@@ -259,8 +259,7 @@ class SubscriptionOptions(ReceiveOptions):
 
     @property
     def has_own_offsets(self) -> bool:
-        """Return whether no other query uses the offsets of this one: in BROADCASTING, and without
-        ``commitOffsets``."""
+        """Return whether no other query uses the offsets of this one: in BROADCASTING, or without ``commitOffsets``."""
         return self.message_model == BROADCASTING or not self.commits_offsets
 
     @property

@@ -32,7 +32,7 @@ def parse_time(text: str) -> int:
     counts as the later one, because a message that was stored then or later was stored at that millisecond or later.
 
     Only digits are a number of ms, although ISO-8601 allows dates such as 20260131. Raises TimeWithoutZoneError for a
-    time without a zone, and ValueError for any other text and for times before 1970.
+    time without a zone, and ValueError for any other text, for times before 1970, and above MAX_TIME_MS.
     """
     if _DIGITS.fullmatch(text):
         return _in_range(int(text))
