@@ -135,15 +135,16 @@ class AckScheduler:
                     self._changed.wait(remaining_ms / 1000)
 
     def begin_stop(self) -> None:
-        """Make the release of messages in no batch due from now on, and extensions and the release of ABANDONED ones
-        not; acknowledgements stay due. ``try_release`` sends no further request, also if called later. Send nothing."""
+        """Change what ``start_due`` sends from now on: releases of PREFETCHED and RETRIES_EXHAUSTED messages, no
+        extensions, no releases of ABANDONED ones; acknowledgements as before. ``try_release`` sends no further request,
+        also if called later. Send nothing."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify_all()
 
     @property
     def has_due_requests(self) -> bool:
-        """Return whether a broker has due requests for unclaimed messages, even in a retry pause. False after
+        """Return whether a broker, even in a retry pause, has due requests that no worker is sending yet. False after
         ``close``. False does not mean that all workers have ended."""
         return bool(self._brokers_due())
 
@@ -244,15 +245,17 @@ def _is_confirmed(outcome: ChangeOutcome) -> bool:
 
 
 def _may_repeat(outcome: ChangeOutcome) -> bool:
-    """Return whether it is an error, the same request may succeed later, and no response was lost: the server may have
-    made the change, and a second one by the same handle has the broker deliver the message twice."""
+    """Return whether ``outcome`` is an error after which the same request may succeed later. False if a response was
+    lost: the server may have made the change, and a second one by the same handle has the broker deliver the message
+    twice."""
     if not isinstance(outcome, RocketMQError) or is_response_lost(outcome):
         return False
     return retryability_of_request(outcome) is not Retryability.PERMANENT
 
 
 def _without_expired(handles: Sequence[ReceiptHandle]) -> list[ReceiptHandle]:
-    """Return the handles, opaque ones included, without those of brokers that have expired by this host's clock."""
+    """Return the handles, in order, without the brokers' handles that have expired by this host's clock; opaque ones
+    stay."""
     epoch_ms = int(time.time() * 1000)
     return [one for one in handles if not (isinstance(one, BrokerHandle) and one.expires_ms <= epoch_ms)]
 

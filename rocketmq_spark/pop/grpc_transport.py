@@ -128,8 +128,9 @@ class GrpcTransport:
         return failures | {topic: failed[one] for topic, _, one in entries if one in failed}
 
     def _request_topic_routes(self) -> tuple[dict[str, dict[str, Addresses]], dict[str, RocketMQError]]:
-        """Request the routes of all topics, one by one. Return the routes, for each topic that failed its last one, and
-        the errors by topic. After a TransportError stop, and return the last routes, and that error for each topic."""
+        """Request the routes of all topics, one by one. Return the routes by topic and broker name, and the errors by
+        topic; a topic that failed keeps its last route, if it had one. After a TransportError stop, and return all last
+        routes, and that error for each topic."""
         failures: dict[str, RocketMQError] = {}
         found: dict[str, dict[str, Addresses]] = {}
         for topic in self._topics:
@@ -169,10 +170,10 @@ class GrpcTransport:
         return self._targets
 
     def _find_session(self, topic: str, broker_name: str) -> Session:
-        """Return the session with the broker's proxy by the topic's cached route. Add a new topic to those that are
-        refreshed. If there is no route and ``refresh_routes`` has not returned, refresh and wait, or wait for the
-        refresh that is running; raises the topic's error of that. If the proxy that returns routes has no broker for
-        the topic, return that proxy's session: it reports the handle of an expired message as invalid. Raises
+        """Return the session with the broker's proxy by the topic's cached route. From now on ``refresh_routes``
+        includes the topic. Without a route, until ``refresh_routes`` has returned once, refresh here and wait, or wait
+        for the refresh that is running; raises the topic's error of that. If the proxy that returns routes does not
+        have the topic, return that proxy's session: it reports the handle of an expired message as invalid. Raises
         RouteError[MASTER_UNAVAILABLE] if the route lacks the broker."""
         if topic not in self._topics:
             self._topics = (*self._topics, topic)
@@ -203,10 +204,10 @@ class GrpcTransport:
         thread.start()
 
     def _receive(self, request: ReceiveRequest) -> ReceiveOutcome:
-        """Poll on this thread, wait for the end of the response, and return the messages. After an error, return
-        IncompleteResponse with those before it; log the error, unless the proxy could not convert a message. Return the
-        RocketMQError, which is not raised, if there are none and it is another one, or if the response is too large.
-        Log once for a target if handles are unverified (``is_unverified``)."""
+        """Poll on this thread, wait for the end of the response, and return its messages. Return IncompleteResponse for
+        an error after at least one message, which is logged, or if the proxy could not convert a message, which is not.
+        Return any other RocketMQError, also that of a too large response; raise none. Log once for a target if handles
+        are unverified (``is_unverified``)."""
         topic, broker_name = request.target
         invisible_ms = random_duration_ms(self._options.invisible_duration_ms, secrets.randbelow)
         try:
@@ -287,7 +288,7 @@ class GrpcTransport:
     ) -> list[ChangeOutcome]:
         """Send a request for each handle, then wait for all responses. Return for each handle, in order: its new
         handle; None if the old one is no longer valid, or unverified, for which nothing is sent; or the RocketMQError,
-        which is not raised."""
+        which is not raised. With ``suspend``, the redelivery does not count as a delivery attempt."""
         submitted = [self._submit_change(handle, invisible_ms, suspend) for handle in handles]
         return [_await_change(handle, result) for handle, result in zip(handles, submitted, strict=True)]
 

@@ -69,8 +69,8 @@ def handles_of_response(
 ) -> list[ReceiptHandle]:
     """Return a handle for each message of ``response``, in order: a ``BrokerHandle`` if it is certainly the message's
     own, else an ``OpaqueHandle`` with the same text, or UNVERIFIED for a text longer than MAX_HANDLE_CHARACTERS.
-    ``is_unverified`` returns True for the latter, and for a text with a broker's format. ``requested_ms``: the
-    invisible duration of the poll."""
+    ``is_unverified`` returns True for an OpaqueHandle with UNVERIFIED or a text in a broker's format. ``requested_ms``:
+    the invisible duration of the poll."""
     parsed = [handle_of(topic, broker_name, one.handle) for one in response]
     broker_handles = _broker_handles(parsed, response, requested_ms)
     foreign: dict[int, list[int]] = {}
@@ -136,10 +136,13 @@ def _queue(handle: BrokerHandle) -> _Queue:
 
 
 def _certain_indices(numbered_messages: Sequence[_Numbered], foreign: Sequence[int]) -> list[int]:
-    """Return the response indices of those messages of one queue whose handles certainly have the right position.
-    ``foreign``: indices, ascending, of messages in the queue whose handle no broker made. All are certain without
-    ``foreign``, if positions ascend and shifts are at least 0 and never fall. Else those with shift 0: all without
-    ``foreign``; with it, those before the first, and behind the last if positions ascend and no message has a shift."""
+    """Return the response indices of those messages of one queue, at least one, whose handles certainly have the right
+    position. ``foreign``: response indices, ascending, of messages in the queue whose handle no broker made.
+
+    Without ``foreign``: all, if positions ascend, and shifts are at least 0 and never fall; else those with shift 0.
+    With it: those with shift 0 before the first foreign one; also those behind the last, if positions ascend and all
+    shifts are 0.
+    """
     # The proxy numbers a queue's messages one by one. A foreign handle makes the numbers behind it too low, where its
     # message is of the queue and has no number, or too high, where it has one and is of a retry topic. In a shifted
     # queue a number that is too high may equal the stored offset; but then the messages behind it have used too few.

@@ -91,7 +91,7 @@ class ReceiveFailures:
 
     def awaits_poll(self, target: Target) -> bool:
         """Return whether the target must be polled to end a failure: its last poll failed, or its broker has been
-        failing for AWAIT_POLL_AFTER_MS. Acknowledgements and extensions may end that too, unless all have expired."""
+        failing for AWAIT_POLL_AFTER_MS. Until then, acknowledgements and extensions may end the broker's failure."""
         subject = broker_subject(target.broker_name)
         with self._changed:
             is_failing = self._tracker.is_failing(subject)
@@ -148,7 +148,8 @@ class ReceiveFailures:
                 self._failed_polls |= {target}
 
     def retain_targets(self, targets: Collection[Target]) -> None:
-        """Discard failures to convert messages of other targets, which are polled no more."""
+        """Discard what polls of other targets, which are polled no more, have recorded: that the last one failed, and
+        failures to convert messages. Failures of brokers stay."""
         with self._changed:
             for target in self._failed_polls.difference(targets):
                 self._tracker.discard(conversion_subject(*target))

@@ -96,14 +96,14 @@ class ReceiveScheduler:
 
     @property
     def have_all_responded(self) -> bool:
-        """Return whether at some moment all targets, and none missing, had responded to a poll: messages stored later
-        are not skipped. Once True, it stays True."""
+        """Return whether at some moment each target had responded to a poll, and targets were complete
+        (``set_targets``): messages stored later are not skipped. Once True, it stays True."""
         return self._have_all_responded
 
     @property
     def are_all_empty(self) -> bool:
-        """Return whether each target's last poll was empty, no redelivery is expected, no target is missing, and no
-        poll is in flight to one that was removed."""
+        """Return whether each target's last poll was empty, no redelivery is expected, the targets are complete
+        (``set_targets``), and no poll is in flight to one that was removed."""
         is_redelivery_expected = self._redelivery_until_ms is not None or bool(self._hidden_until_ms)
         are_all = self._are_targets_complete and all(state.is_empty for state in self._states.values())
         return are_all and not is_redelivery_expected and (+self._pending).keys() <= self._states.keys()
@@ -115,8 +115,9 @@ class ReceiveScheduler:
 
     def set_targets(self, targets: Collection[Target], failing_topics: Collection[str] = ()) -> None:
         """Replace the targets. Those that stay keep their state; new ones begin as not polled and not empty, but polls
-        in flight from before they were removed count. ``failing_topics``: those without a current route; until a call
-        without the failure, not all targets of one are there, unless they were before and none was removed."""
+        in flight from before they were removed count. ``failing_topics``: topics without a current route, which may
+        have more targets. Until a call without it, such a topic makes the targets incomplete; but not if all its
+        targets were there before, and none was removed."""
         removed = {target.topic for target in self._states.keys() - set(targets)}
         complete = {target.topic for target in self._states} - removed - self._incomplete_topics
         self._incomplete_topics = frozenset(failing_topics) - complete
@@ -124,17 +125,20 @@ class ReceiveScheduler:
 
     @property
     def _are_targets_complete(self) -> bool:
-        """Return whether there are targets, and none is missing."""
+        """Return whether there are targets, and no topic may have more: see ``set_targets``."""
         return bool(self._states) and not self._incomplete_topics
 
     def schedule(
         self, capacity: int, allowed: Collection[Target], awaits_poll: Callable[[Target], bool] = lambda _: False
     ) -> Iterator[ReceiveRequest]:
-        """Yield polls to send now: each target in ``allowed`` then has 1 in flight, or 4 if its last response had
-        messages. Each is for ``capacity`` messages, at most 32 (isolated target: 1), and held for LONG_POLL_MS, before
-        the first response and with ``is_available_now`` SHORT_POLL_MS. If ``capacity`` is not above 0, or the target is
-        empty with ``is_available_now``, only ``awaits_poll`` allows one, with none in flight, for 1 message. Yielded
-        polls count as in flight, their targets as not empty: consume all. KeyError for one not in ``set_targets``."""
+        """Yield the polls to send now. Consume all: each counts as in flight, its target as not empty. A target in
+        ``allowed`` then has 1 in flight, or 4 if its last response had messages. Each poll is for ``capacity``
+        messages, at most 32 (isolated target: 1). It is held for LONG_POLL_MS; but for SHORT_POLL_MS before the
+        target's first response, and with ``is_available_now``.
+
+        If ``capacity`` is not above 0, or with ``is_available_now`` to an empty target, only ``awaits_poll`` allows a
+        poll: for 1 message, if none is in flight. Raises KeyError for a target that ``set_targets`` did not get.
+        """
         for target in allowed:
             state = self._states[target]
             may_receive = capacity > 0 and not (self._is_available_now and state.is_empty)

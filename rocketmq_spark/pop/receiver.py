@@ -128,7 +128,7 @@ class Receiver:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether each last poll was empty, no redelivery is expected or requested, and all are IN_FLIGHT."""
+        """Return whether each last poll was empty, no redelivery is expected or requested, all messages IN_FLIGHT."""
         with self._changed:
             are_all_here = self._receive_scheduler.are_all_empty and RELEASING not in self._workers.busy
             return are_all_here and self._unacked.has_only_in_flight

@@ -110,8 +110,8 @@ class RemotingTransport:
 
     def _pop_broker_of(self, topic: str, broker_name: str) -> PopBroker:
         """Return the client of the broker's master in the topic's route, which is requested if it is not cached. Raises
-        RouteError[MASTER_UNAVAILABLE] if the route has no such master; a topic that no refresh includes then loses its
-        cached route. Raises what ``RouteTable.route`` does."""
+        RouteError[MASTER_UNAVAILABLE] if the route has no such master; the cached route is then removed, unless
+        ``refresh_routes`` includes the topic and it passed the checks. Raises what ``RouteTable.route`` does."""
         address = self._routes.route(topic).master_address(broker_name)
         if address is None:
             if topic not in self._readable:  # routes of readable ones are refreshed in the background
@@ -285,8 +285,8 @@ class RemotingTransport:
         self, handles: Sequence[ReceiptHandle], invisible_ms: int, *, suspend: bool
     ) -> list[ChangeOutcome]:
         """Send a request for each handle, then wait for all responses. Return for each handle, in order: its new
-        handle; None if the old one is no longer valid, is opaque, or its topic was deleted; or the RocketMQError, which
-        is not raised. After an error of sending, no more requests are sent to that broker: see ``_unsent_error``."""
+        handle; None if the old one is no longer valid, is opaque, or its topic was deleted; or the RocketMQError, not
+        raised. After an error of sending, skip that broker: see ``_unsent_error``. ``suspend``: see ``Transport``."""
         failed: dict[str, RocketMQError] = {}
         broker_handles = _only_broker_handles(handles)
         brokers = self._resolve_brokers(broker_handles)
@@ -364,8 +364,8 @@ def _ack_outcome(broker: _BrokerOrError, failure: RocketMQError | None) -> AckOu
 
 
 def _unsent_error(broker: PopBroker, error: RocketMQError) -> RocketMQError:
-    """Return the error of requests that are not sent after the ``error`` of sending another: CONNECT_FAILED in place of
-    one by which a response may be lost, since they may be repeated."""
+    """Return the error of requests that are not sent after the ``error`` of sending another: the same, but
+    CONNECT_FAILED if a response may be lost by it, since requests that were not sent may be repeated."""
     if not is_response_lost(error):
         return error
     return TransportError("CONNECT_FAILED", address=str(broker.address), reason="a request lost the connection")

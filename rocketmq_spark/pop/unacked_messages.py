@@ -181,7 +181,7 @@ class UnackedMessages:
 
     def _lease_of(self, handle: ReceiptHandle, now_ms: int, epoch_ms: int) -> Lease:
         """Return the lease of an earlier start's message. With a broker's handle: the handle's duration from its pop
-        time, or from now if that is earlier. Else half of this start's duration is left: an extension is due now."""
+        time, at the latest from now. Else half of this start's duration is left: an extension is due now."""
         if not isinstance(handle, BrokerHandle):
             return Lease.starting_at(now_ms - self._invisible_ms // 2, self._invisible_ms)
         age_ms = max(0, epoch_ms - handle.pop_check_point.pop_time_ms)
