@@ -154,9 +154,10 @@ class ColumnDecoder:
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
         """Decode like ``decode``, and return (batch, undecodable messages), both in order. Undecodable messages have
-        rows in the batch too, with a null body. ``response_offsets`` limit the messages of an inner batch and, if
-        bodies have all messages, determine each offset; ``max_displacement`` then grows. All messages of an undecodable
-        inner batch have rows, with its properties: their tags are unknown.
+        rows in the batch too, with a null body. ``response_offsets``: the offsets ``(begin, end)`` of each body, or
+        none. They limit the messages of an inner batch and, if bodies have all messages, determine each offset;
+        ``max_displacement`` then grows. All messages of an undecodable inner batch have rows, with its properties:
+        their tags are unknown.
 
         Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a wrong layout, after which no record can be found; if
         only a producer's false flags of IPv6 hosts are the cause, the message is undecodable instead. Raises
@@ -347,8 +348,8 @@ def _select_offsets(records: RecordIndex, offset_range: range, broker_name: str)
 
 def _split_offsets(records: RecordIndex, plain_bytes: Mapping[int, int], offset_range: range) -> list[int]:
     """Return, ascending, the offsets at which to split ``offset_range``, so that each part has at most
-    DECOMPRESSED_LIMIT_BYTES of ``plain_bytes`` (decompressed size by byte position of the record; 0 if missing). [] if
-    no split is necessary; a single larger record is not split."""
+    DECOMPRESSED_LIMIT_BYTES when decompressed; [] if no split is necessary. A single larger record is not split.
+    ``plain_bytes``: decompressed size by byte position of the record; a missing one counts 0."""
     split_at: list[int] = []
     left_bytes = DECOMPRESSED_LIMIT_BYTES
     for offset, begin in sorted(zip(records.head["queue_offset"].tolist(), records.begins.tolist(), strict=True)):

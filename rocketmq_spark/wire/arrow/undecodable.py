@@ -83,9 +83,9 @@ class CheckedRecords(NamedTuple):
 
 
 def check_bodies(records: RecordIndex, broker_name: str, *, has_body: bool) -> CheckedRecords:
-    """Decode suspect records one by one, and return which of them can be read, each within DECOMPRESSED_LIMIT_BYTES.
-    Suspect are inner batches and, with ``has_body``, compressed records; others are not in the result. The layout of
-    all must be correct. Raise nothing for bodies."""
+    """Decode suspect records one by one, each within DECOMPRESSED_LIMIT_BYTES, and return which of them are
+    undecodable, and the decompressed sizes of the others. Suspect are inner batches and, with ``has_body``, compressed
+    records; others are not in the result. The layout of all must be correct. Raise nothing for bodies."""
     is_suspect = records.has_flags(MessageSysFlag.INNER_BATCH)
     if has_body:
         is_suspect |= records.has_flags(MessageSysFlag.COMPRESSED)

@@ -1,9 +1,9 @@
 """Decoding of JSON bodies, and their common elements.
 
-Bodies are the JSON of requests and responses other than messages. In all modules of this package every ``decode_``
-raises RemoteProtocolError[MALFORMED_RESPONSE.BODY], every ``encode_`` LocalProtocolError[INVALID_MESSAGE]. Functions
-that read a part of a body raise ValueError, which ``decode_body`` converts. Fields are written in the order of their
-names, sets in a fixed order.
+Bodies are the JSON of requests and responses other than messages. In all modules of this package but ``batch_ack``
+every ``decode_`` raises RemoteProtocolError[MALFORMED_RESPONSE.BODY], every ``encode_``
+LocalProtocolError[INVALID_MESSAGE]; fields are written in the order of their names, sets in a fixed order. Functions
+that read a part of a body raise ValueError, which ``decode_body`` converts.
 
 Source: ``remoting/protocol/body/*.java`` and its neighbours ``route``, ``admin``, ``heartbeat``.
 """

@@ -73,7 +73,7 @@ class Subscription:
 
     def change(self, topic: str, handle: str, invisible_ms: int, *, suspend: bool) -> pb.ChangeInvisibleDurationRequest:
         """Build the request that makes a message invisible for ``invisible_ms`` from the request's arrival at the
-        broker on; with ``suspend`` the delivery does not count as a consume attempt."""
+        broker on; with ``suspend`` the redelivery does not count as a delivery attempt."""
         request = pb.ChangeInvisibleDurationRequest(
             group=_named(self.group), topic=_named(topic), receipt_handle=handle, suspend=suspend
         )

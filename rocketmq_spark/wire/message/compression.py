@@ -73,7 +73,8 @@ def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMI
     """Return the plain body of a message whose sysFlag has ``COMPRESSED``, which is not checked.
 
     Raises ValueError if the type is unknown, if the stream is damaged or ends early, or if the result exceeds
-    ``limit_bytes`` (what the caller has left for several bodies) or DECOMPRESSED_BODY_BYTES (the limit of one body).
+    ``limit_bytes`` (what the caller has left for several bodies) or DECOMPRESSED_BODY_BYTES (the limit of one body). An
+    empty body is b"" with LZ4 and ZSTD, and with ZLIB ends early.
     """
     limit_bytes = min(limit_bytes, DECOMPRESSED_BODY_BYTES.maximum)
     kind = compression_kind(sys_flag)

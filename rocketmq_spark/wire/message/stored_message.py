@@ -227,8 +227,8 @@ def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
 
     There a broker assigns INNER_NUM offsets to an inner batch, and adds the first one as INNER_BASE. For a broker
     without such queues, a producer may set both properties itself. So INNER_NUM is used only if INNER_BASE is the
-    record's own offset, if the last of the offsets is below ``next_offset``, the end of the response, and up to
-    INNER_MESSAGES; else return 1. Source: ``store/CommitLog.java#getMessageNum``,
+    record's own offset, INNER_NUM is at most that of INNER_MESSAGES, and the last of the offsets is below
+    ``next_offset`` (see ``decode_record``); else return 1. Source: ``store/CommitLog.java#getMessageNum``,
     ``store/queue/BatchConsumeQueue.java#assignQueueOffset``.
     """
     properties = message.properties
