@@ -105,7 +105,7 @@ class BrokerError(RocketMQError):
 
     @property
     def code(self) -> int:
-        """The response code in ``context``. Raises KeyError without one."""
+        """Return the response code in ``context``. Raises KeyError without one."""
         return int(self.context["code"])
 
 

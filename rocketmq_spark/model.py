@@ -210,13 +210,13 @@ class BrokerData:
 
     @property
     def master_address(self) -> BrokerAddress | None:
-        """The address of the master; None while there is none, or a slave acts as one."""
+        """Return the address of the master; None while there is none, or a slave acts as one."""
         server = None if self.is_acting else self.addresses.get(MASTER_ID)
         return None if server is None else self._address(server)
 
     @property
     def slave_addresses(self) -> dict[int, BrokerAddress]:
-        """The addresses of the slaves by broker ID, ascending; an acting master is one, with ID 0."""
+        """Return the addresses of the slaves by broker ID, ascending; an acting master is one, with ID 0."""
         return {
             broker_id: self._address(self.addresses[broker_id])
             for broker_id in sorted(self.addresses)

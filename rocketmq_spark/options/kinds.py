@@ -78,7 +78,7 @@ _INTEGER: Final = re.compile(r"\s*[+-]?[0-9]+\s*")  # unlike int(): no underscor
 
 
 def _parse_address(text: str) -> str:
-    """Return a ``host:port`` address unchanged. Raises ValueError for any other text, or a port not in 1 to 65535."""
+    """Return ``host:port`` or ``[ipv6]:port`` unchanged. Raises ValueError for other text, or a port not 1 to 65535."""
     if _ADDRESS.fullmatch(text) is None:
         raise ValueError
     split_address(text)

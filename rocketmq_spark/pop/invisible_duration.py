@@ -23,9 +23,9 @@ REFUSED_MS: Final = 9_999
 
 def random_duration_ms(invisible_ms: int, random_below: Callable[[int], int]) -> int:
     """Return a random duration in ms, which no producer can predict: from ``invisible_ms`` to 5 % (at least 1 s, at
-    most 30 s) more, both included. Where that range would end above 12 h, it is moved down to end there. For an
-    ``invisible_ms`` of at most 9,999 ms it is moved down to end there, so that proxies always reject the duration as
-    too short. ``random_below(n)`` returns a number in [0, n), as ``secrets.randbelow`` does."""
+    most 30 s) more, both included. A range that would end above 12 h is moved down to end there. A range that would
+    begin at or below 9,999 ms and end above is moved down to end there: proxies reject that as too short, and so reject
+    each poll. ``random_below(n)`` returns a number in [0, n), as ``secrets.randbelow`` does."""
     spread = min(max(LEAST_SPREAD_MS, invisible_ms // SPREADS_IN_A_DURATION), MOST_SPREAD_MS)
     most = REFUSED_MS if invisible_ms <= REFUSED_MS else MAX_INVISIBLE_MS
     return min(invisible_ms, most - spread) + random_below(spread + 1)

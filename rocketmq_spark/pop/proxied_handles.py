@@ -116,7 +116,7 @@ def _broker_handles(
 
 def _repeats_request(handle: BrokerHandle, one: ProxyMessage, requested_ms: int) -> bool:
     """Return whether a broker may have made the handle: it has at most MAX_HANDLE_CHARACTERS, the requested invisible
-    duration, the message's queue, and a revive queue that is not the one of FIFO messages."""
+    duration, the message's queue, and a revive queue from 0 on that is not the one of FIFO messages."""
     is_short = len(one.handle) <= MAX_HANDLE_CHARACTERS
     point = handle.pop_check_point
     is_in_a_revive_queue = 0 <= point.revive_queue_id != ORDER_REVIVE_QUEUE

@@ -238,7 +238,8 @@ def group_by_check_point(handles: Iterable[BrokerHandle]) -> dict[PopCheckPoint,
 
 def _decode_runs(pop_check_point: PopCheckPoint, encoded: str) -> list[BrokerHandle]:
     """Decode offsets relative to the check point's start offset, such as ``0-3,7`` with both ends included, into
-    handles. Raises ValueError for another text, or for more handles than CHECKPOINT_MESSAGES (200,000) allows."""
+    handles; a run such as ``3-0`` has none. Raises ValueError for another text, or for more handles than
+    CHECKPOINT_MESSAGES (200,000) allows."""
     handles: list[BrokerHandle] = []
     for part in encoded.split(","):
         run = _RUN.fullmatch(part)

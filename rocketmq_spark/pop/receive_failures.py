@@ -52,7 +52,8 @@ class ReceiveFailures:
 
     @property
     def outages(self) -> tuple[Outage, ...]:
-        """Return the current outages of name servers, brokers and topics."""
+        """Return the current outages: of name servers, brokers and topics, and of conversions of a target's
+        messages."""
         with self._changed:
             return self._tracker.outages()
 
@@ -128,10 +129,10 @@ class ReceiveFailures:
         self._record(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)
 
     def record_poll(self, target: Target, outcome: ReceiveOutcome) -> None:
-        """Record the outcome of a poll as ``record_outcome`` does. An incomplete response is a success of the broker;
-        without messages it is a failure to convert the target's messages, which delays polls of that target only. A
-        response with messages, or an empty one, ends that failure. An exception that is no RocketMQError ends the
-        query."""
+        """Record the outcome of a poll as ``record_outcome`` does, and for ``awaits_poll`` whether it failed. An
+        incomplete response is a success of the broker; without messages it is a failure to convert the target's
+        messages, which delays polls of that target only. A response with messages, or an empty one, ends that failure.
+        An exception that is no RocketMQError only ends the query."""
         if isinstance(outcome, Exception) and not isinstance(outcome, RocketMQError):
             self.fail(outcome)
             return

@@ -157,8 +157,8 @@ class ReceiveScheduler:
         return 1 if target in self._isolations else MAX_MESSAGES_PER_REQUEST
 
     def expect_redelivery(self, now_ms: int) -> None:
-        """Expect for 8 s from ``now_ms``, until a later ``recheck_empty_targets``, that brokers redeliver released or
-        expired messages; meanwhile ``are_all_empty`` is False."""
+        """Expect that brokers redeliver released or expired messages, until the first ``recheck_empty_targets`` at 8 s
+        after ``now_ms`` or later; meanwhile ``are_all_empty`` is False."""
         self._redelivery_until_ms = now_ms + REDELIVERY_WITHIN_MS
 
     def recheck_empty_targets(self, now_ms: int) -> None:

@@ -202,7 +202,7 @@ class Receiver:
         self.expect_redelivery()
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Release messages on a worker, see ``AckScheduler``; ``expect_redelivery`` now, and again once released."""
+        """Call ``AckScheduler.try_release`` on a worker, unless one does; ``expect_redelivery`` now, and at its end."""
         self._workers.start(RELEASING, partial(self._ack_scheduler.try_release, handles, self.expect_redelivery))
         self.expect_redelivery()
 
@@ -318,7 +318,7 @@ class Receiver:
 
     def _next_requests(self) -> list[ReceiveRequest]:
         """Return the polls to send now to targets in no retry pause, and count them as in flight: none while stopping
-        or while a message is ABANDONED; above the prefetch limit (messages, 64 MiB) only where they end a failure."""
+        or while a message is ABANDONED; at the prefetch limit (messages, 64 MiB) only where they end a failure."""
         with self._changed:
             if self._stopping.is_set() or self._unacked.count(MessageState.ABANDONED):
                 return []

@@ -179,8 +179,8 @@ class RemotingTransport:
 
     def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
         """Send one poll without waiting for its response; may wait for a route. ``on_response`` is called once: here
-        with the error of resolving the broker, else later on another thread. If a connection must be opened or a
-        retention check is due, a new thread ``rocketmq-pop-prepare`` does that and then sends the poll."""
+        with an error of resolving the broker or of sending, else later on another thread. If a connection must be
+        opened or a retention check is due, a new thread ``rocketmq-pop-prepare`` does that and then sends the poll."""
         try:
             broker = self._pop_broker_of(*request.target)
         except RocketMQError as error:

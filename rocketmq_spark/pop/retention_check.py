@@ -125,5 +125,6 @@ def deleted_undelivered(
 
 
 def _range_start(deleted_range: QueueRange) -> tuple[MessageQueue, int]:
-    """Return what identifies a deleted range: its end moves while the broker deletes more."""
+    """Return the queue and the begin of a deleted range, which identify it: its end moves while the broker deletes
+    more."""
     return deleted_range.queue, deleted_range.begin_offset

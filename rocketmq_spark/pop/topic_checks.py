@@ -29,9 +29,9 @@ class TopicChecks:
 
     def find_error(self, topic: str, route: TopicRoute) -> RocketMQError | None:
         """Return, not raise, why the topic must not be read now: a proxy serves it, a master rejects the SQL92 filter
-        or does not respond to its check, the topic is FIFO or has batch consume queues, or each master fails to return
-        its settings. Else return None; later calls for the topic then return None at once, unless the route had no
-        master. Send requests to the masters in ``route`` and wait."""
+        or does not respond to its check, the topic is FIFO or has batch consume queues, or each request for its
+        settings fails temporarily. Else return None; later calls for the topic then return None at once, unless the
+        route had no master. Send requests to the masters in ``route`` and wait."""
         if topic in self._readable:
             return None
         names = {queue.broker_name for queue in route.read_queues()}

@@ -173,8 +173,8 @@ class UnackedMessages:
         return tuple(self._messages[number].received for number in free)
 
     def replay_batch(self, messages: Iterable[ReceivedMessage], now_ms: int, epoch_ms: int) -> None:
-        """Add messages of an earlier start's batch, logged and not in the sink, as IN_FLIGHT in batch REPLAYED (0),
-        before all others; ``counts`` exclude them. Duration: see ``_lease_of``. ``epoch_ms``: ``now_ms`` in Unix ms."""
+        """Add messages of an earlier start's batch, logged and not in the sink, as IN_FLIGHT in batch REPLAYED (0), the
+        lowest; ``counts`` exclude them. Duration: see ``_lease_of``. ``epoch_ms``: ``now_ms`` in Unix ms."""
         for handle, record, record_format in messages:
             lease = self._lease_of(handle, now_ms, epoch_ms)
             self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.IN_FLIGHT, REPLAYED))

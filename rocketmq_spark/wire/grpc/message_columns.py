@@ -139,7 +139,7 @@ def _body_or_problem(message: Message) -> tuple[bytes | None, str | None]:
 def _body(message: Message, limit_bytes: int) -> bytes:
     """Return the body, decompressed if the proxy marked it as compressed: the first bytes select the type, GZIP, LZ4,
     ZSTD or else ZLIB. Raises ValueError for a compressed body that cannot be decompressed or exceeds ``limit_bytes``
-    decompressed. A plain body has no limit; no checksum is checked."""
+    decompressed. A plain body has no limit; the proxy's digest of the body is not checked."""
     body = message.body
     if message.system_properties.body_encoding != Encoding.GZIP or not body:
         return body

@@ -80,8 +80,8 @@ class InnerParts(NamedTuple):
 
 
 def message_properties(message: Message) -> dict[str, str]:
-    """Return a copy of all properties that are sent with a message: TAGS and KEYS unless they are None, and its
-    ``properties``, of which one of these names takes precedence."""
+    """Return a copy of all properties that are sent with a message: TAGS and KEYS unless they are None, then its
+    ``properties``, which take precedence."""
     named = {TAGS: message.tags, KEYS: message.keys}
     return {name: value for name, value in named.items() if value is not None} | dict(message.properties)
 

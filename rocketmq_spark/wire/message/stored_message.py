@@ -97,7 +97,8 @@ _IPV6_MORE_BYTES: Final = IPV6_HOST_BYTES - IPV4_HOST_BYTES
 
 def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
     """Decode all messages of a pull response body, in order, with decompressed bodies; an inner batch becomes its
-    messages. All together may use DECOMPRESSED_LIMIT_BYTES, see ``counted_bytes``.
+    messages. All messages use up DECOMPRESSED_LIMIT_BYTES (``counted_bytes``); a record that is decompressed or
+    unwrapped must fit into the rest.
 
     Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first record that cannot be decoded or exceeds that
     limit: ``index`` counts records from 0, ``position`` is where it begins, ``length_bytes`` the size of ``body``.
@@ -214,8 +215,8 @@ def decode_record(
 
 def counted_bytes(message: MessageExt) -> int:
     """Return how many bytes of a limit of decompressed bytes a message uses: its body. A message of an inner batch also
-    uses ROW_BYTES and its properties, because a few compressed bytes may expand to 32,767 rows, or to thousands of
-    properties."""
+    uses ROW_BYTES and, for each property, PROPERTY_BYTES and its text, because a few compressed bytes may expand to
+    32,767 rows, or to thousands of properties."""
     if not _has(message.sys_flag, MessageSysFlag.INNER_BATCH):
         return len(message.body)
     text = sum(PROPERTY_BYTES + len(name) + len(value) for name, value in message.properties.items())
@@ -275,8 +276,8 @@ def _record_bytes(remaining: memoryview) -> int:
 
 
 def as_written(record: memoryview, broker_name: str) -> MessageExt:
-    """Decode one record as its broker wrote it: like ``as_stored``, but a record with false flags of IPv6 hosts is
-    decoded with IPv4 hosts.
+    """Decode one record, of at least MIN_RECORD_BYTES, as its broker wrote it: like ``as_stored``, but a record with
+    false flags of IPv6 hosts is decoded with IPv4 hosts.
 
     A producer with an IPv4 host may set these flags. The broker then allocates space for IPv6 hosts and writes IPv4
     ones, so that the surplus bytes follow the properties. It delivers such a record only if the bytes, read by the

@@ -32,7 +32,7 @@ class SendResult:
 
 def read_send(response: RemotingCommand, queue: MessageQueue) -> SendResult:
     """Return the status, and the queue ID, offset and IDs that the broker reports for messages sent to ``queue``.
-    Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER], and ValueError for a code that is no ``SendStatus``."""
     stored = SendMessageResponse.from_fields(response.fields)
     where = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
     return SendResult(SendStatus(response.code), where, stored.queue_offset, tuple(stored.message_id.split(",")))
