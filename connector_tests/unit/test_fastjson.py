@@ -45,6 +45,8 @@ def test_what_fastjson_writes_is_read(body: bytes, value: object) -> None:
         b"{0:1}{",
         b"{1.5:1}",
         b"{null:1}",
+        b"{true:1}",
+        b"{1:1,false:2}",
         b"{[]:1}",
         b'{{"a":[]}:1}',
         b'{{"a":{}}:1}',

@@ -143,7 +143,7 @@ class _Reader:
         key, end = self._value(position, depth)
         if isinstance(key, dict) and not any(isinstance(value, (dict, list)) for value in key.values()):
             return tuple(key.items()), end
-        if isinstance(key, (str, int)):
+        if isinstance(key, (str, int)) and not isinstance(key, bool):
             return key, end
         raise self._unexpected(position)
 
