@@ -254,8 +254,8 @@ def _pop_text(row: Option, remaining: dict[str, str]) -> str | None:
 
 
 def _suggestion(name: str, spellings_by_lower_case: Mapping[str, str]) -> str:
-    """Return the advice for an unknown option name, the first of: the hint for another connector's name, the calls that
-    accept the option, the most similar option of this call, "No option has a similar name.".
+    """Return the advice for an unknown option name, the first that applies: its hint (``hint_for``), the calls that
+    accept the option, the most similar option of this call, or that no option has a similar name.
     ``spellings_by_lower_case``: the call's options, by name in lower case."""
     elsewhere: dict[str, tuple[str, list[str]]] = {}
     for other, calls in ACCEPTED_BY.items():

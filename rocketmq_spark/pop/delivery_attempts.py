@@ -58,8 +58,8 @@ def split_exhausted(received: Iterable[ReceivedMessage], retry_max_times: int | 
 
 
 def redelivery_count(received_message: ReceivedMessage) -> int:
-    """Return how often the broker has redelivered the message: the ``reconsumeTimes`` that it is stored with. 0 for a
-    message that is not from a retry topic, for one from a proxy, and for one that cannot be decoded."""
+    """Return how often the broker has redelivered the message, by its stored ``reconsumeTimes``. Return 0 if the
+    message is not from a retry topic, is from a proxy, or cannot be decoded."""
     handle = received_message.handle
     if (
         received_message.record_format is not RecordFormat.STORED

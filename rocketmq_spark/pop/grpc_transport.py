@@ -363,10 +363,10 @@ def _record_of(response: bytes, handle: ReceiptHandle) -> bytes:
 
 
 def _await_change(handle: ReceiptHandle, result: Callable[[], str | None]) -> ChangeOutcome:
-    """Call ``result``, which waits for the text of the new handle. Return the new handle, with UNVERIFIED in place of a
-    text longer than MAX_HANDLE_CHARACTERS; None if there is none, because ``handle`` is no longer valid; or the
-    RocketMQError, which is not raised. Set the start offset of a broker's new handle to its message's offset: a proxy
-    in one process with its broker returns another one, and then rejects acknowledgements by that handle
+    """Call ``result``, which waits for the text of the new handle, and return that handle, with UNVERIFIED in place of
+    a text longer than MAX_HANDLE_CHARACTERS. Return None if there is no text, because ``handle`` is no longer valid, or
+    the RocketMQError, which is not raised. Set the start offset of a broker's new handle to its message's offset: a
+    proxy in one process with its broker returns another one, and then rejects acknowledgements by that handle
     (apache/rocketmq#9583)."""
     try:
         text = result()

@@ -65,8 +65,8 @@ class PopCheckPoint(NamedTuple):
 
     @classmethod
     def parse(cls, topic: str, words: Iterable[str]) -> Self:
-        """Return the check point of ``topic`` and ``words``, the seven other fields as texts, in their order; the name
-        of the broker may be several words, as it may contain blanks. Raises ValueError for fewer words, an unknown
+        """Return the check point of ``topic`` and ``words``, its seven other fields as texts, in their order. The
+        broker's name may be several words, because it may contain blanks. Raises ValueError for fewer words, an unknown
         retry flag, or text in place of a number."""
         start, pop_time, invisible, revive, retry, first_of_name, *rest_of_name, queue_id = words
         if retry != NORMAL_TOPIC and retry not in _RETRY_TOPIC_SEPARATORS:

@@ -64,8 +64,8 @@ class ReceiveFailures:
         return self._fatal_error is not None
 
     def raise_failure(self) -> None:
-        """Raise the fatal error, of any class; else the error of a failure that has lasted for ``clusterTimeoutMs``, or
-        for ``missingTopicTimeoutMs`` if a topic or group is missing; else do nothing."""
+        """Raise the fatal error, of any class. Else raise the error of a failure that has lasted for
+        ``clusterTimeoutMs``, or for ``missingTopicTimeoutMs`` if its topic or group is missing. Else do nothing."""
         with self._changed:
             if self._fatal_error is not None:
                 raise self._fatal_error

@@ -317,8 +317,8 @@ class Receiver:
             self._changed.notify_all()
 
     def _next_requests(self) -> list[ReceiveRequest]:
-        """Return the polls to send now to targets in no retry pause, and count them as in flight: none while stopping
-        or while a message is ABANDONED; at the prefetch limit (messages, 64 MiB) only where they end a failure."""
+        """Return the polls to send now to targets in no retry pause, and count them as in flight. None while stopping,
+        or while a message is ABANDONED. At the prefetch limit (messages, 64 MiB) only those that may end a failure."""
         with self._changed:
             if self._stopping.is_set() or self._unacked.count(MessageState.ABANDONED):
                 return []

@@ -295,8 +295,8 @@ class ColumnDecoder:
     def _decode_each(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> Iterator[tuple[int, list[MessageExt]]]:
-        """Decode the records one by one with the scalar decoder, lazily; yield the byte position at which each begins
-        in ``records.data``, and its messages, whatever their tags; of inner batches only those in ``offset_range``.
+        """Yield, for each record in order, the byte position at which it begins in ``records.data``, and its messages,
+        whatever their tags; of an inner batch only those in ``offset_range``. Decode lazily, by the scalar decoder.
         Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE], also if all together exceed DECOMPRESSED_LIMIT_BYTES."""
         data, left_bytes = memoryview(records.data), DECOMPRESSED_LIMIT_BYTES
         bounds = zip(records.begins.tolist(), records.ends.tolist(), records.next_offsets.tolist(), strict=True)

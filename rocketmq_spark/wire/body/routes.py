@@ -61,9 +61,9 @@ def _with_acting(broker: BrokerData, entry: Object, writable: Collection[str]) -
 
 
 def _ordered_brokers(order_conf: str) -> tuple[tuple[str, int], ...]:
-    """Return (broker name, number of queues) for each part of ``broker-a:4;broker-b:4``, as Java reads it: empty parts
-    at the end and a third field are ignored, a negative number is 0. () for an empty text, if a part is invalid, or for
-    more queues than ORDERED_QUEUES allows."""
+    """Return (broker name, number of queues) for each part of ``broker-a:4;broker-b:4``, as Java reads it. Empty parts
+    at the end and fields after the second are ignored; a negative number counts as 0. Return () for an empty text, if
+    any part is invalid, or if all parts together have more queues than ORDERED_QUEUES allows."""
     brokers = [part.split(":") for part in order_conf.rstrip(";").split(";")]
     if any(len(broker) < 2 or not _QUEUE_COUNT.fullmatch(broker[1]) for broker in brokers):
         return ()

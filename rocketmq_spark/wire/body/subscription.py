@@ -44,8 +44,9 @@ class SubscriptionData:
 
 
 def build_subscription(topic: str, expression: str, version_ms: int, expression_type: str = TAG) -> SubscriptionData:
-    """Return a subscription of type TAG by tags, ``TagA || TagB``, or to all messages for ``*`` or a blank expression,
-    both sent as ``*``; of another type by ``expression``, unchecked: only the broker can check SQL92.
+    """Return a subscription. Of type TAG: by the tags of ``TagA || TagB``; to all messages for ``*`` or a blank
+    expression, which is sent as ``*``. Of another type: by ``expression``, unchecked, as only the broker can check
+    SQL92.
 
     Raises LocalProtocolError[INVALID_MESSAGE] for an expression of type TAG that has only separators. Source:
     ``remoting/protocol/filter/FilterAPI.java#build`` -- differs: Java accepts ``" * "`` and ``" || "`` as subscriptions

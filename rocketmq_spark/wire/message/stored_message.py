@@ -224,12 +224,13 @@ def counted_bytes(message: MessageExt) -> int:
 
 
 def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
-    """Return the number of queue offsets that the broker assigned to a record: 1, except in a batch consume queue.
+    """Return the number of queue offsets that the broker assigned to a record: 1, except for one with the sysFlag
+    INNER_BATCH in a batch consume queue.
 
     There a broker assigns INNER_NUM offsets to an inner batch, and adds the first one as INNER_BASE. For a broker
-    without such queues, a producer may set both properties itself. So INNER_NUM is used only if INNER_BASE is the
-    record's own offset, INNER_NUM is at most that of INNER_MESSAGES, and the last of the offsets is below
-    ``next_offset`` (see ``decode_record``); else return 1. Source: ``store/CommitLog.java#getMessageNum``,
+    without such queues, a producer may set both properties itself. So return INNER_NUM only if INNER_BASE is the
+    record's own offset, INNER_NUM is at most 32,767 (INNER_MESSAGES), and the last of the offsets is below
+    ``next_offset`` (see ``decode_record``); else 1. Source: ``store/CommitLog.java#getMessageNum``,
     ``store/queue/BatchConsumeQueue.java#assignQueueOffset``.
     """
     properties = message.properties
