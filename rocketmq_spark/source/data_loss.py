@@ -111,10 +111,10 @@ class LossCount:
         """The last ``MAX_REMEMBERED``, in the order in which they were reported."""
 
     def add(self, lost: Collection[LostRange]) -> None:
-        """Count losses that were found together, without offsets that were counted before. The totals omit losses of
-        ``NO_KNOWN_LOSS``, and losses that the query had read; ``by_condition`` has both, unless they repeat the last
-        such loss of their queue. A loss that the query had read also discards what is recorded of its queue, whose
-        offsets belong to other messages from then on; the totals stay."""
+        """Count the offsets of ``lost`` that were not counted before. Losses with ``was_read``, which include those of
+        ``NO_KNOWN_LOSS``, count in ``by_condition`` and not in the totals, unless they repeat the last such loss of
+        their queue. Of these, all but ``NO_KNOWN_LOSS`` also discard which offsets of their queue were counted,
+        because the offsets belong to other messages from then on; the totals stay."""
         for one in lost:
             if one.was_read:
                 self._count_read(one)
@@ -182,8 +182,8 @@ def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBou
 
 
 def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
-    """Raise DataLossError for all losses if they are a failure (``failOnDataLoss``), else log a warning for each kind
-    of them. Do nothing without losses.
+    """Raise DataLossError for all losses, also vacant ones, if they are a failure (``failOnDataLoss``), else log a
+    warning for each kind of them. Do nothing without losses.
 
     Raises DataLossError[DATA_LOSS.TOPIC_RECREATED | DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED |
     DATA_LOSS.OFFSETS_BEYOND_END] if all losses are of that kind, else, for losses by retention or of several kinds,
@@ -282,7 +282,7 @@ class PassedOverRanges:
 
     def report(self, ranges: Iterable[QueueRange], compared: Iterable[MessageQueue]) -> None:
         """Log one warning with the ``ranges`` of queues that no earlier call has compared; nothing without any. Record
-        the queues in ``compared``, of which later calls log nothing. The reason is not available here."""
+        the queues in ``compared``, of which later calls log nothing."""
         new = [one for one in ranges if one.queue not in self._compared]
         self._compared.update(compared)
         if not new:
@@ -301,8 +301,8 @@ class PassedOverRanges:
 
 def report_undelivered(group: str, deleted: Iterable[QueueRange], *, is_failure: bool) -> None:
     """Log one warning with the ranges ``deleted``, at least one, that brokers deleted before delivery to a group with
-    message-based load balancing. If ``is_failure``, log nothing: raises DataLossError[DATA_LOSS.UNDELIVERED_MESSAGES]
-    instead."""
+    message-based load balancing. Raises DataLossError[DATA_LOSS.UNDELIVERED_MESSAGES], without a warning, if
+    ``is_failure``."""
     lost = [LostRange(one.queue, one.begin_offset, one.end_offset, RETENTION) for one in deleted]
     if is_failure:
         raise DataLossError(

@@ -94,8 +94,8 @@ class RocketMQDataSource(DataSource):
         return self.read_options() if is_stream else self.batch_read_options()
 
     def write_options(self) -> WriteOptions:
-        """Parse the options of a write, without those of Spark's own sinks. Raises what ``WriteOptions.parse`` does,
-        and OptionError[UNSUPPORTED_OPERATION] for CREATE TABLE."""
+        """Return the parsed options of a write, without those of Spark's own sinks. Raises what ``WriteOptions.parse``
+        does, and OptionError[UNSUPPORTED_OPERATION] for CREATE TABLE."""
         configured = {name: value for name, value in self.options.items() if name.lower() not in SPARK_SINK_OPTIONS}
         _check_no_table(configured)
         return WriteOptions.parse(configured)

@@ -49,8 +49,8 @@ def read_ranges(
     reports_sizes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Pull ``ranges`` and yield the messages that match the subscription, in batches of the schema
-    ``arrow_schema(schema)``. A generator: it pulls on iteration, and applies ``badMessages``. When it ends, also by
-    ``close``, it logs the losses it found, and reports them to the member ``planned_by``.
+    ``arrow_schema(schema)``. A generator: it pulls on iteration, and applies ``badMessages``. When it ends, also by an
+    error or ``close``, it logs the losses it found, and reports them to the member ``planned_by``.
 
     Parameters
     ----------
@@ -146,6 +146,7 @@ def merge_small_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def _is_small(row_count: int, size_bytes: int) -> bool:
+    """Return whether both are below the limits ``SMALL_BATCH_ROWS`` and ``SMALL_BATCH_BYTES``."""
     return row_count < SMALL_BATCH_ROWS and size_bytes < SMALL_BATCH_BYTES
 
 

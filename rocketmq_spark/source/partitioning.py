@@ -36,9 +36,9 @@ def tasks_of(
 
     Returns
     -------
-    First the tasks of one range each that has at least the offsets of a full task: ``TASK_OFFSETS``, or fewer if the
-    options limit tasks. Their brokers are in round robin, because Spark starts tasks in this order. Then the tasks of
-    smaller ranges, each with as many in order as have together at most the offsets of a full task.
+    First the tasks of one piece of a range each, with at least the offsets of a full task: ``TASK_OFFSETS``, or fewer
+    if the options limit tasks. Their brokers are in round robin, because Spark starts tasks in this order. Then the
+    tasks of smaller pieces, each with as many in order as have together at most the offsets of a full task.
     """
     longest = _longest(sum(map(len, ranges)), min_partitions, max_records)
     pieces = [piece for queue_range in ranges for piece in _cut(queue_range, longest)]
@@ -49,8 +49,8 @@ def tasks_of(
 
 
 def _longest(total: int, min_partitions: int | None, max_records: int | None) -> int | None:
-    """Return the maximum number of offsets per task, by both limits, and at least so many that there are about
-    ``MAX_TASKS`` tasks. None without limits: unlimited."""
+    """Return the maximum number of offsets per task: the smaller of both limits, but not less than ``total /
+    MAX_TASKS``, rounded up. None without limits: unlimited."""
     limits = [max(1, total // min_partitions)] if min_partitions is not None else []
     limits += [max_records] if max_records is not None else []
     return max(min(limits), -(-total // MAX_TASKS)) if limits else None

@@ -88,7 +88,8 @@ def overlapping(collected: Sequence[PulledRange], begin_offset: int, end_offset:
 
 
 def bodies_and_ranges(collected: Sequence[PulledRange]) -> tuple[list[memoryview], list[tuple[int, int]]]:
-    """Return the non-empty bodies to decode, and for each body the offsets that its response covers."""
+    """Return the non-empty bodies to decode, and for each body the half-open range of offsets that its response
+    covers."""
     found = [pulled for pulled in collected if pulled.body]
     return [pulled.body for pulled in found], [pulled.response_range for pulled in found]
 
@@ -111,13 +112,15 @@ def placed_rows(
     batch: pa.RecordBatch, begin_offset: int, end_offset: int, place_limit_at: Callable[[int], int | None]
 ) -> pa.RecordBatch:
     """Return each row with a queue offset below ``end_offset`` once, by ascending offset; a slice of ``batch``, not a
-    copy, if its rows are unique and in order. ``batch`` has all rows of filtered responses to pulls of
-    ``[begin_offset, end_offset)``, also later rows: of ``end_offset`` or larger, and not of the last returned row's
-    inner batch. If there are any, ``place_limit_at(end_offset - 1)`` returns their limit: the commit log offset of the
-    message at that position, plus 1 if the message is stored with a larger queue offset; None if unknown.
+    copy, if its rows are unique and in order.
 
-    Raises ShiftedOffsetsError if stored queue offsets do not ascend in the order of the commit log, which is the
-    queue's, or if a later row's commit log offset is below the limit.
+    ``batch`` has all rows of filtered responses to pulls of ``[begin_offset, end_offset)``, also later rows: of
+    ``end_offset`` or larger, and not of the last returned row's inner batch. If there are any,
+    ``place_limit_at(end_offset - 1)`` is called. It returns the limit: the commit log offset of the message at that
+    position, plus 1 if the message is stored with a larger queue offset; None if unknown.
+
+    Raises ShiftedOffsetsError, with ``begin_offset``, if stored queue offsets do not ascend in the order of the commit
+    log, or if a later row's commit log offset is below the limit.
     """
     offsets, places = (batch.column(name).to_numpy() for name in (QUEUE_OFFSET, COMMIT_LOG_OFFSET))
     order, count = _checked_order(offsets, places, begin_offset, end_offset, place_limit_at)
@@ -131,8 +134,8 @@ def _checked_order(
     end_offset: int,
     place_limit_at: Callable[[int], int | None],
 ) -> tuple[Positions | None, int]:
-    """Return the row numbers that ``_in_log_order`` returns for ``offsets`` and ``places``, the rows' queue offsets and
-    commit log offsets; and the number of rows below ``end_offset``, which are the first of these. For the other
+    """Return the row numbers of ``_in_log_order(offsets, places)``, and how many of these, the first ones, are of rows
+    below ``end_offset``. ``offsets`` and ``places`` are the rows' queue offsets and commit log offsets. For the other
     arguments, and the cases that raise ShiftedOffsetsError, see ``placed_rows``."""
     order, offsets, places = _in_log_order(offsets, places)
     count = int(np.searchsorted(offsets, end_offset))
@@ -155,7 +158,8 @@ def _in_log_order(offsets: Positions, places: Positions) -> tuple[Positions | No
 
 
 def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield the batch, or slices of it with at most ``RECORD_BATCH_BYTES`` or one row each."""
+    """Yield ``batch`` itself if it has at most ``RECORD_BATCH_BYTES`` or one row; else slices of it, in order, each of
+    at most that size or of one row."""
     if batch.num_rows <= 1 or batch.nbytes <= RECORD_BATCH_BYTES:
         yield batch
         return
@@ -210,7 +214,7 @@ class RangeDecoder:
 
     def add(self, pulled: PulledRange) -> bool:
         """Add the next pulled range; decode what is collected once it reaches ``DECODED_AT_ONCE_BYTES``. Return whether
-        a batch is due: if so, call ``finish``."""
+        the bodies that are decoded, or those that are not, reach ``BATCH_BYTES``: if so, call ``finish``."""
         self._collected.append(pulled)
         self._collected_bytes += len(pulled.body)
         if self._collected_bytes >= DECODED_AT_ONCE_BYTES:

@@ -104,8 +104,8 @@ class RangeReader:
             yield from self._read_unfiltered(rest)
 
     def _read_unfiltered(self, rest: QueueRange) -> Iterator[pa.RecordBatch]:
-        """Pull ``rest`` without the filter by tags, from its begin on, and yield as ``batches`` does; forget losses
-        that were found there. Raises the same errors, and RemoteProtocolError[SQL_FILTER_UNUSABLE]."""
+        """Discard the recorded losses of ``rest``, pull it without the filter by tags, and yield as ``batches`` does.
+        Raises the same errors; before any pull, RemoteProtocolError[SQL_FILTER_UNUSABLE] for a filter by SQL92."""
         self._check_is_not_sql()
         self._record.forget_losses(rest)
         yield from self._read(rest, self._puller_for(rest, True), is_unfiltered=True)
@@ -173,8 +173,9 @@ class RangeReader:
         return queue_offset >= self._range.end_offset
 
     def _place_limit_at(self, offset: int) -> int | None:
-        """Return the commit log offset of the message at ``offset``, plus 1 if its stored offset is larger; None if
-        there is none. Pull it alone, unfiltered, and wait, unless it is the range's last one, which is in place."""
+        """Return the commit log offset of the message at ``offset``, plus 1 if its stored offset exceeds ``offset``;
+        None without a message. Pull it alone, unfiltered, and wait, unless it is the range's last one, which
+        ``_detect_shift`` has pulled."""
         if offset == self._range.end_offset - 1:
             return self._last_commit_log_offset
         offsets = first_offsets(self._pull_alone(offset).body)
@@ -223,8 +224,8 @@ class RangeReader:
                 self._report(run_offsets[0], run_offsets[-1] + 1, OMITTED)
 
     def _vacant_from(self, offset: int) -> int | None:
-        """Pull ``offset`` alone and without filter, and wait. If no message has it, return the first of the adjacent
-        offsets without a message, where the message before ends. None if a message may have it."""
+        """Pull ``offset`` alone and without filter, and wait. Return None if a message may have it; else the first of
+        the vacant offsets up to ``offset``: the end of the message before."""
         return self._pull_alone(offset).vacant_from
 
     def _pull_alone(self, offset: int) -> PulledRange:
@@ -259,6 +260,7 @@ class RangeReader:
         return deleted(other_ranges, bounds)
 
     def _logged_at_this_broker(self) -> list[QueueRange]:
+        """Return the batch's ranges of queues of this broker, this queue's too; [] if the batch is not logged."""
         broker_name = self._range.queue.broker_name
         return [one for one in self._logged if one.queue.broker_name == broker_name]
 

@@ -55,7 +55,7 @@ def default_schema(*, include_properties: bool = False, property_columns: Sequen
 
 def _check_property_columns(property_columns: Sequence[str]) -> None:
     """Raise OptionError[INVALID_OPTION_VALUE] for a property column with the name of a column of the source, in any
-    case."""
+    letter case."""
     for name in property_columns:
         if name.lower() in _BY_LOWER:
             expected = f"names other than those of the source's columns, in any case: {', '.join(COLUMNS)}"
@@ -63,7 +63,7 @@ def _check_property_columns(property_columns: Sequence[str]) -> None:
 
 
 def check_schema(schema: StructType, property_columns: Sequence[str] = ()) -> None:
-    """Check a user schema, which may select and order any columns, in any case.
+    """Check a user schema, which may select and order any columns, in any letter case.
 
     Raises OptionError[UNKNOWN_COLUMN] for another name, OptionError[UNSUPPORTED_COLUMN_TYPE] for another type,
     OptionError[EMPTY_SCHEMA | NON_NULLABLE_COLUMN], and OptionError[INVALID_OPTION_VALUE] for a property column with
@@ -130,7 +130,7 @@ def view_schema(view: str) -> StructType:
 
 
 def check_view_schema(schema: StructType, view: str) -> None:
-    """Check a user schema, which may select and order the columns of ``view``, in any case.
+    """Check a user schema, which may select and order the columns of ``view``, in any letter case.
 
     Raises OptionError[UNKNOWN_COLUMN | UNSUPPORTED_COLUMN_TYPE | EMPTY_SCHEMA | NON_NULLABLE_COLUMN].
     """
@@ -150,7 +150,7 @@ def _view_columns_by_lower(view: str) -> dict[str, tuple[str, Column]]:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that ``read`` must yield for a checked Spark schema: user's names, source's types. A name
-    that is not in ``COLUMNS``, in any case, is a property."""
+    that is not in ``COLUMNS``, in any letter case, is a property."""
     names = (field.name for field in schema.fields)
     columns = [_BY_LOWER[name.lower()][1] if name.lower() in _BY_LOWER else of_property(name) for name in names]
     return arrow_schema_of(schema, columns)

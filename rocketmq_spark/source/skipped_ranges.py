@@ -20,8 +20,8 @@ MOST_NAMED: Final = 50
 
 
 def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange]) -> None:
-    """Log the ranges of ``logged`` that are in ``skipped``. Raises OptionError[INVALID_OPTION_VALUE] for a skipped
-    range that overlaps a logged one and differs from it.
+    """Log one warning with the ranges of ``logged`` that are in ``skipped``; nothing if none is. Raises
+    OptionError[INVALID_OPTION_VALUE], before that, for a skipped range that overlaps a logged one and differs from it.
 
     A skipped range that overlaps none has no effect: it is of another batch, which has been read.
     """
@@ -67,5 +67,5 @@ def skippable_ranges(logged: Collection[QueueRange], task: Collection[QueueRange
 
 
 def as_skip_ranges(ranges: Iterable[QueueRange]) -> str:
-    """Return ``ranges`` as a value of option ``skipRanges``."""
+    """Return ``ranges``, in order and separated by commas, as a value of option ``skipRanges``; "" without any."""
     return ",".join(map(str, ranges))

@@ -87,8 +87,9 @@ class StartTracker:
         self._advance(Call.INITIAL)
 
     def record_partitions(self, start: Offset, end: Offset) -> bool:
-        """Record ``partitions(start, end)``. Return whether it plans a batch. If ``start`` equals ``end``, it is the
-        offset of a restart: it becomes the start of the next batch, and the result is False.
+        """Record ``partitions(start, end)``. Return whether it plans a batch; if so, the tracked ``start`` stays. If
+        ``start`` equals ``end``, it is the offset of a restart: it becomes the start of the next batch, and the result
+        is False.
 
         Raises OptionError[UNSUPPORTED_SPARK_SETTING] if ``TRANSITIONS`` lacks the call in the current state.
         """

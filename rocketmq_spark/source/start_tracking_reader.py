@@ -69,8 +69,8 @@ class StartTrackingReader(DataSourceStreamReader):
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # as Spark 4.0 and 4.1 call it
         """Plan a batch from the tracked start and return its end, with the progress fields that Spark shows. If there
-        is nothing to read, return the end of the previous batch, and mark a request of ``run_available_now`` as
-        reached.
+        is nothing to read, return that start (of a new query: the initial offset), and mark a request of
+        ``run_available_now`` as reached.
 
         The first call of a new query resumes the reader. If Spark calls again before it has logged the first batch, the
         same offset is returned. Raises OptionError[UNSUPPORTED_SPARK_SETTING], and what the reader raises.

@@ -27,8 +27,8 @@ class TaskRecord:
         self._read[queue] = before_offsets + offsets, before_bytes + size_bytes
 
     def forget_losses(self, reread: QueueRange) -> None:
-        """Remove what was lost of the queue from the begin of ``reread`` on, also beyond its end, because it is read
-        again. A loss that begins before ``reread`` ends there."""
+        """Remove the losses of the queue from the begin of ``reread`` on, also beyond its end: the rest of the queue is
+        read again. Cut a loss that contains the begin of ``reread`` at it, and keep its first part."""
         kept: list[LostRange] = []
         for one in self.lost:
             is_apart = one.queue != reread.queue or one.end_offset <= reread.begin_offset
@@ -39,7 +39,8 @@ class TaskRecord:
         self.lost[:] = kept
 
     def report(self) -> TaskReport:
-        """Return all losses and, with ``reports_sizes``, the offsets and bytes that were read of each queue."""
+        """Return all losses, in the order of ``lost``, and, with ``reports_sizes``, the offsets and bytes that were
+        read of each queue."""
         lost = (
             ReportedLoss(QueueRange(one.queue, one.begin_offset, one.end_offset), CONDITION_OF[one.cause])
             for one in self.lost

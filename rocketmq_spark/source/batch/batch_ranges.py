@@ -141,8 +141,8 @@ def batch_ranges(
 
     ``start``, ``end``: each with the offsets to which it resolves. Raises OptionError[OFFSETS_OUT_OF_RANGE |
     END_BEFORE_START], which lists all queues. With ``fail_on_data_loss`` false, offsets below the min offset are no
-    error: those of a range are logged as deleted and left out. A range from the min offset to an end below it is then
-    empty, and no error, unless the option lists the min offset as a number.
+    error: those of a range are logged as deleted and left out. A start at the min offset with an end below it is then
+    an empty range, and no error, unless the option of the start lists the min offset as a number.
     """
     (start_end, starts), (end_end, ends) = start, end
     _check_bounds(start_end, starts, bounds, fail_on_data_loss=fail_on_data_loss)

@@ -80,10 +80,11 @@ class PopRun(Run):
         """Acknowledge the batch that ends at ``start``, start the next one, store it in the spool if there is one, and
         return its end; ``max_messages`` None: MAX_PREFETCHED (10,000).
 
-        Without messages, wait until all brokers have responded, and with ``control_before`` for what they redeliver,
-        and return ``start``; with ``is_available_now``, wait until the brokers are empty. On a stop request, start no
-        batch: stop receiving once completed messages are acknowledged, and return ``start``. After a signal has ended
-        the run, return ``start`` after a short pause. Raises what ``Receiver`` does, and
+        Without messages, wait and return ``start``: with ``is_available_now`` once the brokers are empty, else once all
+        have responded, and with ``control_before`` not before ``REDELIVERY_WITHIN_MS`` after the construction. On a
+        stop request, start no batch: return ``start`` within ``IDLE_WAIT_S``, and stop receiving once completed
+        messages are acknowledged. After a signal has ended the run, return ``start`` after a short pause. Raises what
+        ``Receiver`` does, and
         LocalProtocolError[BATCH_SKIPPED] if ``start`` is not the end of the last batch.
         """
         self._pause_if_ended()
@@ -212,16 +213,16 @@ class EarlierBatch:
         self._has_released = False
 
     def messages(self, end: PopOffset) -> tuple[ReceivedMessage, ...]:
-        """Return the messages of the batch that ends at ``end``, the same each time. The first call loads them, see
-        ``_load``, and may wait."""
+        """Return the messages of the batch that ends at ``end``. The first call loads them, see ``_load``, and may
+        wait; later ones return the same messages, whatever ``end`` is."""
         if self._messages is None:
             self._messages = self._load(end)
         return self._messages
 
     def _load(self, end: PopOffset) -> tuple[ReceivedMessage, ...]:
-        """If the spool has the batch, mark it as logged there, start to extend those of its messages that are not long
-        expired, until ``mark_completed``, and return all its messages. If not, or without a spool, release the messages
-        in ``end``, wait until brokers have confirmed that, see ``Receiver.release_logged``, and return ()."""
+        """If the spool has the batch, mark it as logged there and return all its messages. Those that are not long
+        expired are extended from now on, until ``mark_completed``. Without the batch, or without a spool, release the
+        messages in ``end``, wait until brokers have confirmed that, see ``Receiver.release_logged``, and return ()."""
         if self._spool is None or (messages := self._spool.load(end.epoch, end.number)) is None:
             self._receiver.release_logged(_without_expired(end.handles))
             return ()

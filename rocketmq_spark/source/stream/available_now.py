@@ -110,4 +110,5 @@ class AvailableNowTargets:
 
 
 def _remaining(missing: Mapping[MessageQueue, int]) -> str:
+    """Return ``queue=t@b:0 remaining=3``, one for each of ``missing``, in its order and separated by commas."""
     return ", ".join(f"queue={queue} remaining={count}" for queue, count in missing.items())

@@ -118,26 +118,32 @@ def _removed_retry_topic(offset: SourceOffset, before: PlannedWith | None, optio
 
 
 def _changed_group(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+    """Return a difference if the group is not that of ``before``; None if it is, or without ``before``."""
     return None if before is None else _differing(before.consumer_group, options.consumer_group)
 
 
 def _changed_filter(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+    """Return a difference if the filter is not that of ``before``; None if it is, or without ``before``."""
     return None if before is None else _differing(before.sub_expression, str(options.message_filter))
 
 
 def _to_clustering(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+    """Return a difference if the message model has changed to CLUSTERING; else None."""
     return None if options.message_model == BROADCASTING else _changed_model(before, options)
 
 
 def _to_broadcasting(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+    """Return a difference if the message model has changed to BROADCASTING; else None."""
     return _changed_model(before, options) if options.message_model == BROADCASTING else None
 
 
 def _changed_model(before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+    """Return a difference if the message model is not that of ``before``; None if it is, or without ``before``."""
     return None if before is None else _differing(before.message_model, options.message_model)
 
 
 def _differing(before: str, now: str) -> Difference | None:
+    """Return the difference of two recorded values; None if they are equal."""
     return None if before == now else Difference(before, now)
 
 

@@ -89,9 +89,11 @@ class DrainRequest:
             _touch(self.control, DrainState.DRAINED)
 
     def close(self) -> None:
+        """Remove the folder, ignoring errors. Idempotent."""
         self._folder.cleanup()
 
     def _apply(self, event: DrainEvent) -> None:
+        """Change the state by ``event``. Raises ValueError, without effect, for an impossible transition."""
         self._state = after(self._state, event)
 
     def _ensure_folder(self) -> bool:

@@ -46,14 +46,14 @@ def position_of(
     stored: int | None,
     recreated_from: int | None = None,
 ) -> Position:
-    """Return where a queue resumes, with the offsets that are lost by that: the larger of checkpoint and group offset,
-    within the queue's bounds. If only the group offset is beyond the queue's end, it does not count, see
-    ``_beyond_end_position``; if the checkpoint is too, see ``_within``. Without either offset it is the queue's min
-    offset: the start positions of a topic were written to the broker before any plan (``topic_starts``).
+    """Return where a queue resumes, with the offsets that are lost by that: at the larger of checkpoint and group
+    offset, within the queue's bounds (``_within``). If the group offset is beyond the queue's end, and the checkpoint's
+    is not or is missing, see ``_beyond_end_position``. Without either offset it is the queue's min offset: the start
+    positions of a topic were written to the broker before any plan (``topic_starts``).
 
     ``stored``: the group's offset at the broker; None: there is none. ``recreated_from``: first offset of a re-created
     queue that replaced the one that the checkpoint has read, see ``queue_identity``; it resumes by
-    ``_recreated_position``. None: it is the same queue.
+    ``_recreated_position``, whatever ``stored`` is. None: it is the same queue. Ignored without ``checkpoint``.
     """
     if checkpoint is not None and recreated_from is not None:
         return _recreated_position(queue, min(recreated_from, checkpoint.end_offset - 1), bounds, checkpoint)
@@ -78,9 +78,9 @@ def _beyond_end_position(
     queue: MessageQueue, stored: int, bounds: QueueBounds, checkpoint: QueueProgress | None
 ) -> Position:
     """Return the position of a queue whose max offset is below the group's offset ``stored``, but not below the
-    checkpoint's: the checkpoint's offset, or the min offset if that is larger, or if the checkpoint has no store time
-    to show that the queue is the one it has read. The loss is ``[max offset, stored)``, or, of a checkpoint below the
-    min offset, ``[checkpoint's offset, min offset)``."""
+    checkpoint's. It is the min offset unless the checkpoint has a store time, which shows that the queue is the one it
+    has read; then it is the checkpoint's offset, or the min offset if that is larger. The loss is ``[max offset,
+    stored)``; of such a checkpoint below the min offset, ``[checkpoint's offset, min offset)``."""
     if checkpoint is None or checkpoint.last_store_timestamp_ms <= 0:
         return Position(bounds.min_offset, LostRange(queue, bounds.max_offset, stored, BEYOND_UNVERIFIED_END))
     if checkpoint.end_offset < bounds.min_offset:
@@ -139,8 +139,8 @@ def unplanned_offsets(
     targets: Mapping[MessageQueue, int] | None = None,
 ) -> dict[MessageQueue, int]:
     """Return the number of offsets from each queue's position to its end, without queues that have none. The end is the
-    max offset or, if lower, the queue's target. ``targets``: ends that AvailableNow has fixed; a queue without one is
-    not read. None: no targets."""
+    max offset or, if lower, the queue's target. ``bounds`` must have all queues of ``positions``. ``targets``: ends
+    that AvailableNow has fixed; a queue without one is not read. None: no targets."""
     unplanned = {}
     for queue, position in positions.items():
         end = bounds[queue].max_offset if targets is None else min(targets.get(queue, 0), bounds[queue].max_offset)

@@ -137,8 +137,9 @@ def without_lagging(snapshot: MetadataSnapshot, start: SourceOffset) -> Metadata
 def without_older(
     stored: Mapping[MessageQueue, int | None], start: SourceOffset, snapshot: MetadataSnapshot
 ) -> Mapping[MessageQueue, int | None]:
-    """Return ``stored``, the group's offsets; of queues at a slave, which ``start`` must have, at least the offset in
-    ``start``. Omit queues at a slave whose bounds do not include that offset: other members have read further."""
+    """Return ``stored``, the group's offsets, with the larger of this and the offset in ``start`` for each queue at a
+    slave; ``start`` must have these. Omit queues at a slave whose bounds do not include the larger one: other members
+    have read further."""
     at_slaves = queues_at_slaves(stored.keys(), snapshot)
     raised = {queue: max(stored[queue] or 0, start.queues[queue].end_offset) for queue in at_slaves}
     lagging = {queue for queue, offset in raised.items() if not _bounds_include(snapshot, queue, offset)}
@@ -161,7 +162,7 @@ def reset_positions(pending: Mapping[MessageQueue, int], snapshot: MetadataSnaps
 
 
 def warn_of_emptied(queues: Iterable[MessageQueue]) -> None:
-    """Log each of ``queues`` as emptied, which loses nothing."""
+    """Log one warning for each of ``queues``: it was emptied, and loses nothing."""
     for queue in queues:
         log.warning(
             "QUEUE_EMPTIED: Queue=%s was emptied on its broker after the query had planned all its messages; resuming "
@@ -171,7 +172,7 @@ def warn_of_emptied(queues: Iterable[MessageQueue]) -> None:
 
 
 def warn_of_reset(queue: MessageQueue, before: int | None, offset: int) -> None:
-    """Log that an operator has reset a queue. ``before``: its position, None if it had none."""
+    """Log a warning that an operator has reset a queue. ``before``: its position, None if it had none."""
     log.warning(
         "OFFSET_RESET: The group's offset of queue=%s was reset, for example with mqadmin; resuming from offset=%d "
         "instead of offset=%s",

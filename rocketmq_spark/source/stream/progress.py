@@ -29,8 +29,9 @@ class WaitingTimes:
 
     def _of_queue(self, queue: MessageQueue, position: int, bounds: QueueBounds | None) -> list[tuple[int, int]]:
         """Return the samples of ``queue`` above ``position``, by ascending max offset: (max offset, store time in ms of
-        the last message). One of ``bounds`` with a known store time replaces those whose max offset is not smaller;
-        without one only larger ones are dropped. If there are more than ``MAX_SAMPLES``, return every second one."""
+        the last message). If ``bounds`` have a store time, they become a sample, which replaces those whose max offset
+        is not smaller; else samples with a larger max offset are dropped. None: none changes. If there are more than
+        ``MAX_SAMPLES``, return every second one."""
         samples = self._samples.get(queue, [])
         if bounds is not None and bounds.last_store_timestamp_ms > 0:
             samples = [entry for entry in samples if entry[0] < bounds.max_offset]
@@ -63,7 +64,8 @@ class Backlog:
         self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds], *, is_complete: bool
     ) -> None:
         """Add a snapshot. ``positions``: next offsets to plan of owned queues. ``bounds``: of all refreshed queues; an
-        owned queue without bounds keeps its last max offset. ``is_complete``: the lag of all owned queues is known."""
+        owned queue without bounds keeps its last max offset, and must have one. ``is_complete``: the lag of all owned
+        queues is known."""
         self.snapshot_count += 1
         self.is_complete = is_complete
         self._positions = positions
@@ -76,7 +78,7 @@ class Backlog:
         return {queue: max(0, self._max_offsets[queue] - at) for queue, at in self._positions.items()}
 
     def waiting_ms(self, now_ms: int) -> dict[MessageQueue, int]:
-        """Return the minimum age of the first unplanned offset by queue, see ``WaitingTimes``."""
+        """Return the minimum age of the first unplanned offset, of each queue with a position, see ``WaitingTimes``."""
         return {queue: self._waiting.waiting_ms(queue, now_ms) for queue in self._positions}
 
     @property

@@ -106,7 +106,7 @@ def last_read(
 ) -> dict[MessageQueue, int]:
     """Return, by queue, the offset of the last message that was read: the one before the checkpoint's offset. Omit
     queues that the checkpoint lacks, or has without a store time to compare, and queues whose bounds lack that
-    offset."""
+    offset. ``bounds`` must have all ``queues`` of the checkpoint."""
     return {
         queue: progress.end_offset - 1
         for queue in queues

@@ -72,10 +72,10 @@ def format_lost_offsets(stored: Mapping[MessageQueue, int | None], checkpoint: S
 def group_positions_ahead(
     checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None], bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, int]:
-    """Return the offsets to which ``groupOffsets`` ``checkpoint`` lowers the group's committed offsets, by queue: the
-    checkpoint's offset, or the min offset of a queue that the checkpoint lacks, in a topic that it has. Omit queues of
-    other topics, and queues in which the group is not ahead or has no offset. ``bounds`` must have all queues of
-    ``stored``."""
+    """Return, by queue, the offsets to which ``groupOffsets`` ``checkpoint`` lowers the group's committed ones: the
+    checkpoint's offset of the queue; if the checkpoint lacks the queue, but not its topic, the queue's min offset. Omit
+    queues of other topics, and queues in which the group has no offset or none above that. ``bounds`` must have all
+    queues of ``stored``."""
     topics = {queue.topic for queue in checkpoint.queues}
     read_to = {queue: bounds[queue].min_offset for queue in stored if queue.topic in topics}
     read_to |= {queue: progress.end_offset for queue, progress in checkpoint.queues.items()}

@@ -107,7 +107,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         return read_limit(options.max_offsets_per_trigger or (MAX_ROWS if has_limit else None))
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return an offset without positions: the first ``latestOffset`` returns the first durable ones."""
+        """Return the offset without positions; send nothing. The first ``latestOffset`` finds where queues start."""
         return SourceOffset().to_json()
 
     @raising_without_traceback

@@ -174,8 +174,8 @@ class TopicStarts:
         )
 
     def _commit_first(self, membership: Membership, first: Mapping[MessageQueue, int]) -> bool:
-        """Raise the stored offsets to the start positions ``first``, and to unconfirmed ones of earlier calls, which
-        replace those of ``first``; wait for the brokers. Keep what is not confirmed for the next call; return whether
+        """Raise the stored offsets to start positions and wait for the brokers: to those that earlier calls left
+        unconfirmed, and to ``first`` for all other queues. Keep what is not confirmed for the next call; return whether
         all is confirmed."""
         # A topic with stored positions of some queues no longer counts as unread.
         first = {**first, **self._unconfirmed}
