@@ -151,7 +151,7 @@ class AllocateMessageQueueAveragelyByCircle:
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
         """Return every n-th of ``queues`` for n members, from the position of ``client_id`` on; [] if ``client_ids``
-        lack it. Raises ValueError if one of these three is empty; ``group`` has no effect."""
+        lack it. Raises ValueError if one of the last three arguments is empty; ``group`` has no effect."""
         if not is_member(client_id, queues, client_ids):
             return []
         return list(queues[client_ids.index(client_id) :: len(client_ids)])
@@ -262,10 +262,10 @@ class AllocateMessageQueueByMachineRoom:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Divide the queues of brokers in ``consumer_idcs`` into equal blocks, one for each of ``client_ids``. Return
-        the block at the position of ``client_id``, and after it the remaining queue at that position, if there is one;
-        [] if ``client_ids`` lack it. Raises ValueError if one of the last three arguments is empty; ``group`` has no
-        effect."""
+        """Divide the queues of brokers in ``consumer_idcs`` into equal blocks, one for each of ``client_ids``. Of the
+        queues that remain at the end, each of the first members gets one. Return the block at the position of
+        ``client_id``, then its remaining queue; [] if ``client_ids`` lack it. Raises ValueError if one of the last
+        three arguments is empty; ``group`` has no effect."""
         if not is_member(client_id, queues, client_ids):
             return []
         eligible = [queue for queue in queues if self._is_here(queue.broker_name)]
@@ -275,8 +275,8 @@ class AllocateMessageQueueByMachineRoom:
         return block + ([eligible[size * len(client_ids) + index]] if index < remainder else [])
 
     def _is_here(self, broker_name: str) -> bool:
-        """Return whether the broker's name is ``room@name``, with any "@" at its end dropped as in Java, and the room
-        is in ``consumer_idcs``."""
+        """Return whether the broker's name is ``room@name``, with exactly one "@", and the room is in
+        ``consumer_idcs``. As in Java, each "@" at the end of the name is ignored."""
         parts = broker_name.rstrip("@").split("@")
         return len(parts) == 2 and parts[0] in self.consumer_idcs
 

@@ -20,8 +20,8 @@ Bounds = dict[MessageQueue, QueueBounds]
 
 
 def find_broker_name(bounds: Bounds, expected_name: str) -> str | None:
-    """Return a broker name of ``bounds`` that differs from ``expected_name`` if there is one, else ``expected_name``;
-    None for empty bounds."""
+    """Return ``expected_name`` if all queues of ``bounds`` have this broker name, else the first other name; None for
+    empty bounds."""
     other_names = (queue.broker_name for queue in bounds if queue.broker_name != expected_name)
     return next(other_names, expected_name if bounds else None)
 
@@ -117,7 +117,7 @@ class BrokerIdentities:
 
     def record_mismatch(self, link: Link | None, broker_name: str, other: str) -> RouteError:
         """Record a mismatch until ``record_verified``, and return RouteError[BROKER_ADDRESS_MISMATCH], not raised.
-        ``other`` describes the broker at the address of ``link``."""
+        ``other`` describes the broker at the address of ``link``; None: the address is unknown. Sends nothing."""
         address = _address(link)
         self._mismatched.add(broker_name)
         return RouteError("BROKER_ADDRESS_MISMATCH", address=address, broker=broker_name, other=other)

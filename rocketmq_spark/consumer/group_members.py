@@ -196,6 +196,7 @@ class GroupMembers:
             self._client.try_call(address, lambda broker: broker.unregister(self._client_id, self._group))
 
     def _build_heartbeat(self) -> Heartbeat:
+        """Return the heartbeat with the current subscription; send nothing."""
         return Heartbeat(self._client_id, (self._group_data(),))
 
     def _consumer_data(self) -> ConsumerData:

@@ -75,7 +75,8 @@ class RemoteBrokerOffsetStore:
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Replace the stored offsets of queues that ``may_write``, also by smaller ones; wait, and return the confirmed
         queues. If a broker rejects a write because an operator has reset the queue, pull once to consume the reset mark
-        and record the reset. Other rejections are recorded as outages of the commit."""
+        and record the reset. Other rejections are recorded as outages of the commit. Permanent errors of whole requests
+        are raised."""
         written: set[MessageQueue] = set()
 
         def update(broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[dict[MessageQueue, RocketMQError]]:
@@ -99,8 +100,9 @@ class RemoteBrokerOffsetStore:
 
     def are_unchanged(self, completions: Mapping[MessageQueue, Completion]) -> dict[MessageQueue, bool]:
         """Search the first offset stored after ``stored_to_ms``: True if it is ``next_offset`` or larger. Else probe
-        the message at ``next_offset - 1``: True if it exists, stored at ``stored_to_ms`` or before; else False. True
-        without a request if ``stored_to_ms`` is 0. Other queues of unresponsive brokers are missing. Waits."""
+        the message at ``next_offset - 1``: True if it exists and was stored at ``stored_to_ms`` or before, else False.
+        Waits. If ``stored_to_ms`` is 0, True without a request. Of queues with a request, those of unresponsive brokers
+        are missing."""
         dated = {queue: completion for queue, completion in completions.items() if completion.stored_to_ms > 0}
         hints = self._client.query_search_hints(
             {queue: completion.stored_to_ms + 1 for queue, completion in dated.items()}
@@ -165,8 +167,8 @@ class OffsetCommitter:
 
     def mark_completed(self, queue: MessageQueue, next_offset: int, stored_to_ms: int = 0) -> None:
         """Record that all messages of a queue below ``next_offset`` are in the sink, none stored after ``stored_to_ms``
-        (0: unknown). An offset that is not larger than the recorded one is ignored, its ``stored_to_ms`` is not. Sends
-        nothing. The caller ensures that the queue is owned."""
+        (0: unknown). If ``next_offset`` is not larger than the recorded one, that stays, and only ``stored_to_ms`` is
+        replaced. Sends nothing. The caller ensures that the queue is owned."""
         self._progress.update(queue, next_offset)
         self._stored_to_ms[queue] = stored_to_ms
 

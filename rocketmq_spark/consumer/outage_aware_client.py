@@ -112,7 +112,7 @@ class OutageAwareClient:
         self, queues: Iterable[MessageQueue], call: Callable[[BrokerApi, Collection[MessageQueue]], T]
     ) -> Iterator[T]:
         """Call the broker of each of ``queues``, or its slave, with its queues, one after another during iteration, and
-        yield the responses. Unresponsive brokers, and None, yield nothing. Permanent errors are raised."""
+        yield the responses, but not None. Unresponsive brokers are skipped. Permanent errors are raised."""
         for broker_name, of_broker in grouped(queues, lambda queue: queue.broker_name).items():
             response = self._call(broker_name, partial(lambda of, broker: call(broker, of), of_broker), of_slaves=True)
             if response is not None:
@@ -131,6 +131,7 @@ class OutageAwareClient:
         of_broker = grouped(queues, lambda queue: queue.broker_name)
 
         def submit_if_verified(broker: BrokerApi, name: str) -> Future[T]:
+            """Send the request. Raises TransportError[CONNECTION_LOST] if the broker is not verified any more."""
             self._identities.ensure_verified(name)  # its connection may be lost since: other brokers came first
             return submit(broker, of_broker[name])
 
@@ -183,7 +184,7 @@ class OutageAwareClient:
 
     def call_any(self, call: Callable[[BrokerApi], T]) -> T | None:
         """Send a blocking request to one responsive master, not verified, and return the response. Return None, without
-        an outage, if there is no such master or the request fails."""
+        an outage, if there is no such master or the request fails, also by a permanent error."""
         address = next(iter(self._outage_tracker.responsive_masters().values()), None)
         if address is None:
             return None
@@ -228,7 +229,7 @@ class OutageAwareClient:
         return queue.broker_name not in self.slave_reads.addresses and self._outage_tracker.may_commit(queue)
 
     def record_commit(self, queue: MessageQueue, error: RocketMQError | None) -> None:
-        """Record the result of a commit; ``error`` None: stored. Its limit counts from the first failed commit."""
+        """Record a commit; ``error`` None: stored. Its limit ``clusterTimeoutMs`` counts from the first failed one."""
         if error is None:
             self._outage_tracker.commit_succeeded(queue)
         else:
@@ -355,9 +356,9 @@ class _CallRound:
         self._ignores_missing_topics = ignores_missing_topics
 
     def try_call(self, broker_name: str, results: dict[K, T], key: K, call: Callable[[], T]) -> None:
-        """Put the result of ``call``, which sends a request or waits, into ``results``, or a transient failure into
-        ``failures``. Else the broker has ``responded``, also for a missing topic if these are ignored; raise other
-        errors."""
+        """Call ``call``, which sends a request or waits. Put its result into ``results``, or a transient failure into
+        ``failures``; ignore a missing topic if these are ignored, and raise other errors. Without a failure or another
+        error, the broker has ``responded``."""
         try:
             results[key] = call()
         except RocketMQError as error:

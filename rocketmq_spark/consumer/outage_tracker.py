@@ -219,4 +219,5 @@ class OutageTracker:
 
 
 def _commit_subject(queue: MessageQueue) -> str:
+    """Return the subject of the queue's commits, apart from that of its broker."""
     return f"the offset store of {queue}"

@@ -44,7 +44,8 @@ class SlidingWindow:
         """Add ``[begin_offset, end_offset)`` to the ranges in flight. Raises ValueError, without a change, if it is
         empty or overlaps a range in flight.
 
-        If nothing is in flight, the range may begin below the previous committable offset, which then moves back.
+        The range may begin below the committable offset, which then moves back. If nothing is in flight, the end
+        offsets of earlier ranges no longer count.
         """
         if begin_offset >= end_offset or self._overlaps(begin_offset, end_offset):
             raise ValueError(f"[{begin_offset}, {end_offset}) does not fit into {self!r}")

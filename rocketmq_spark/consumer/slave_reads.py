@@ -96,9 +96,9 @@ class SlaveReads:
                 self._unresponsive[name] = masters[name]
 
     def _record_outage(self, name: str) -> None:
-        """Record the outage of the master of a broker that is read at a slave, unless it is unresponsive and due or in
-        its pause: ``record_tries`` does that. If the query requires the master to end, record a second outage, with
-        limit ``clusterTimeoutMs``; else discard that one."""
+        """Record the outage of the master of a broker that is read at a slave. Leave this to ``record_tries`` while the
+        master is unresponsive and due or in its pause. If the query requires the master to end, also record a second
+        outage, with limit ``clusterTimeoutMs``; else discard that one."""
         is_waiting = name in self.due_masters or not self._outage_tracker.may_try(master_subject(name))
         if name not in self._unresponsive or not is_waiting:
             self._record_failure(name)

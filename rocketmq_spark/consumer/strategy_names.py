@@ -52,7 +52,8 @@ NO_SETTINGS: Final = StrategySettings()
 
 
 def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strategy:
-    """Return the strategy with RocketMQ's ``name``, in any case, or an instance of a user's class, ``module:Class``.
+    """Return the strategy with RocketMQ's ``name``, in any letter case, or an instance of a user's class,
+    ``module:Class``.
 
     Users' modules are imported and their classes instantiated without arguments. Raises
     OptionError[INVALID_OPTION_VALUE] if no strategy has that name or a class is not usable,

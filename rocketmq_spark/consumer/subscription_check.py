@@ -149,9 +149,9 @@ class SubscriptionCheck:
     def start_queries(self, client_ids: Iterable[str]) -> frozenset[str]:
         """Record the member list and return the members to query, without this one: members that were inconsistent, and
         members that have not responded, new ones included, until they were queried MAX_UNANSWERED_QUERIES (2) times.
-        At most MAX_QUERIES (256): the least queried ones, and later calls return the others. Empty if the list is the
-        recorded one and none are left. Discard what members that left have reported; count each returned member as
-        queried. Sends nothing: the caller queries them."""
+        Of more than MAX_QUERIES (256), return the least queried ones; calls with the same list return the others, then
+        none. Discard what members that left have reported; count each returned member as queried. Sends nothing: the
+        caller queries them."""
         listed = frozenset(client_ids) - {self._client_id}
         if listed == self._listed:
             return frozenset()

@@ -219,9 +219,9 @@ class Broker(RemotingClient):
         return response.next_begin_offset if response.reason == OFFSET_RESET else None
 
     def restore_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Store on the broker an operator's reset of the group to ``offset``, as operators' tools do, or again after
-        ``consume_reset`` removed it, and wait. Raises BrokerError if the broker rejects it, as some do for a group
-        without members. With ACLs the permission UPDATE on topic and group is required."""
+        """Make the broker store a reset of the group to ``offset``, and wait: the request of operators' tools, also to
+        repeat a reset that ``consume_reset`` has removed. Raises BrokerError if the broker rejects it, as some do for a
+        group without members. With ACLs the permission UPDATE on topic and group is required."""
         self.call(reset_offset_rpc(group, queue, offset))
 
     def query_consume_stats(self, group: str) -> dict[MessageQueue, ConsumeProgress]:

@@ -46,8 +46,8 @@ class Throttle:
         return True
 
     def try_acquire_event(self, now_ms: int) -> bool:
-        """Acquire for an event as ``try_acquire`` does. If the pause has been over for at least as long as the next one
-        would last, the next one is FIRST_PAUSE_MS again."""
+        """Do what ``try_acquire`` does, for a line about an event. If the pause has been over for at least as long as
+        the next one would last, the next one is FIRST_PAUSE_MS again."""
         if now_ms >= self._next_ms + self._pause_ms:
             self._pause_ms = FIRST_PAUSE_MS
         return self.try_acquire(now_ms)
@@ -214,7 +214,7 @@ def _describe_ongoing(outages: Iterable[Outage], now_ms: int) -> str:
 
 
 def _describe_time_left(outage: Outage, now_ms: int) -> str:
-    """Return "fails in N s", with the time until the outage's limit, or "no time limit"."""
+    """Return "fails in N s", with the time until the outage's limit, 0 after it, or "no time limit"."""
     if outage.until_ms is None:
         return "no time limit"
     return f"fails in {_round_up_seconds(max(0, outage.until_ms - now_ms))}"
@@ -230,7 +230,7 @@ def _join_names(texts: Iterable[str]) -> str:
 
 
 def _round_up_seconds(duration_ms: int) -> str:
-    """Format a duration in seconds, rounded up so that a limit that has just started is shown in full."""
+    """Format a duration in whole seconds (``15 s``), rounded up: a limit that has just started is shown in full."""
     return f"{-(-duration_ms // 1000)} s"
 
 

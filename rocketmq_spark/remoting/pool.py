@@ -125,8 +125,8 @@ class ConnectionPool:
                 self._retired = {one for one in self._retired if one.is_open} | {connection}
 
     def close(self) -> None:
-        """Close all connections, one after another, each within 2 s. ``get`` afterwards still connects, then raises
-        TransportError[CONNECT_FAILED]."""
+        """Close all connections, one after another, each within 2 s. A later ``get`` connects, closes the new
+        connection, and raises TransportError[CONNECT_FAILED]."""
         self._is_closed = True
         for connection in self._open_connections():
             connection.close()

@@ -46,9 +46,8 @@ class PopBroker(RemotingClient):
 
     def pop(self, request: PopMessageRequest, on_response: Callable[[PopOutcome], None]) -> None:
         """Send a pop, and return; only opening a connection waits. The broker holds the pop for ``poll_ms`` while there
-        are no messages. Never raises a RocketMQError:
-        ``on_response`` receives the messages, None without any, or the error, once; see
-        ``RemotingClient.call_async``."""
+        are no messages. ``on_response`` receives the messages, None without any, or the error, once; see
+        ``RemotingClient.call_async``. Never raises a RocketMQError."""
         rpc = Rpc(RemotingCommand(RequestCode.POP_MESSAGE, fields=request.to_fields()), self._decode_pop)
         self.call_async(rpc, on_response, request.poll_ms + HOLD_SLACK_MS + self._timeout_ms)
 

@@ -108,11 +108,13 @@ class ProxiedStatsFuture(NamedTuple):
 
 
 def _min_offset_rpc(queue: MessageQueue) -> Rpc[int]:
+    """Return the RPC for the offset of a queue's first message."""
     header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
     return Rpc(RemotingCommand(RequestCode.GET_MIN_OFFSET, fields=header.to_fields()), _decode_offset)
 
 
 def _max_offset_rpc(queue: MessageQueue) -> Rpc[int]:
+    """Return the RPC for the offset after a queue's last message."""
     header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
     return Rpc(RemotingCommand(RequestCode.GET_MAX_OFFSET, fields=header.to_fields()), _decode_offset)
 

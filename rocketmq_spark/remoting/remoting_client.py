@@ -146,11 +146,8 @@ class RemotingClient:
     def decode_response(
         self, request: RemotingCommand, response: RemotingCommand, decode: Callable[[RemotingCommand], T]
     ) -> T:
-        """Return what ``decode`` returns for ``response``, and raise what it raises.
-
-        Raises the BrokerError of ``refusal_error`` if the response code refuses the request, that is, has no
-        ``meaning_of``.
-        """
+        """Return ``decode(response)``, and raise what it raises. If the response code has no ``meaning_of`` for the
+        request, and so refuses it, raise the BrokerError of ``refusal_error`` without decoding."""
         if meaning_of(request.code, response) is None:
             raise refusal_error(str(self.address), request.code, response)
         return decode(response)

@@ -48,11 +48,13 @@ FIRST_SUGGESTED_IDS: Final[Mapping[str, int | None]] = MappingProxyType(
 
 
 def pull_address(broker: BrokerData, read_from: str, suggested_id: int | None = MASTER_ID) -> BrokerAddress | None:
-    """Return the address to pull from; None if there is none. ``read_from`` "master", or ``suggested_id`` None (for
-    offsets that a slave lacks): the master. ``suggested_id`` ANY_MASTER: the master, else the slave with the lowest ID.
-    "slave", or ``suggested_id`` ANY_SLAVE: the slave with the lowest ID, else the master. "auto": with a master the
-    slave with ``suggested_id``, the broker ID that the last response suggested, else the master; without a master the
-    slave with the lowest ID."""
+    """Return the address to pull from, by the first case that applies; None if there is none.
+
+    - ``read_from`` "master", or ``suggested_id`` None (for offsets that a slave lacks): the master.
+    - ``suggested_id`` ANY_MASTER: the master, else the slave with the lowest ID.
+    - ``read_from`` "slave", ``suggested_id`` ANY_SLAVE, or no master: the slave with the lowest ID, else the master.
+    - Else the slave with ``suggested_id``, the broker ID that the last response suggested, or without it the master.
+    """
     if read_from == FROM_MASTER or suggested_id is None:
         return broker.master_address
     slave, master = next(iter(broker.slave_addresses.values()), None), broker.master_address

@@ -193,8 +193,8 @@ class RouteTable:
             self._state = object()
 
     def _store(self, route: TopicRoute) -> None:
-        """Cache a route, add it to the history, and record that it is neither invalidated nor outdated. If the cached
-        route is equal, do only the last."""
+        """Record that the topic's route is neither invalidated nor outdated. Then cache ``route`` and add it to the
+        history, unless the cached route is equal."""
         self._invalidated.discard(route.topic)
         self._set_outdated(route.topic, is_outdated=False)
         if route.topic in self._cached and self._cached[route.topic].route == route:
@@ -252,7 +252,7 @@ class RouteTable:
         return sorted({broker.broker_name for route in self.routes.values() for broker in route.brokers})
 
     def topics_at(self, broker_name: str) -> list[str]:
-        """Return the topics whose routes name the broker."""
+        """Return the topics whose routes name the broker, in the table's order; [] without any."""
         routes = self.routes.items()
         return [topic for topic, route in routes if any(one.broker_name == broker_name for one in route.brokers)]
 

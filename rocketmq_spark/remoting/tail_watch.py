@@ -80,8 +80,8 @@ class TailWatch:
             )
 
     def _callback_for(self, queue: MessageQueue, offset: int, suspend_ms: int) -> PullCallback:
-        """Return a callback for the queue's long poll. The callback records that no poll of the queue is in flight.
-        Unless the response is NO_NEW_MSG, it also starts a ``_pause`` of the queue at ``offset`` and calls
+        """Return a callback for the queue's long poll. The callback records that no poll of the queue is in flight, and
+        removes its pause. Unless the response is NO_NEW_MSG, it then starts a new ``_pause`` at ``offset`` and calls
         ``on_change``."""
 
         def on_response(response: PullResult | RocketMQError) -> None:
@@ -98,7 +98,7 @@ class TailWatch:
         return on_response
 
     def _pause(self, offset: int, suspend_ms: int, before: _Pause | None) -> _Pause:
-        """Return a pause from now on: without ``before``, the queue's previous pause, the shortest one (250 ms), else
-        twice as long; at most ``suspend_ms``."""
+        """Return a pause from now on: the shortest one (250 ms) without ``before``, else one twice as long as
+        ``before``, the queue's previous pause; at most ``suspend_ms``."""
         pause_ms = Pauses(REQUEST_PAUSES.shortest_ms, suspend_ms).after(None if before is None else before.pause_ms)
         return _Pause(offset, pause_ms, self._clock() + pause_ms)

@@ -42,8 +42,8 @@ def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, time
 
 @contextmanager
 def raising_tls_errors(address: str) -> Iterator[None]:
-    """Run the block, and replace its SSL errors by which client or server rejects the other side's certificate; raise
-    all other errors unchanged.
+    """Run the block. Replace its SSL errors by which the client rejects the server's certificate, or the server the
+    client's, by a TransportError; raise all other errors unchanged.
 
     Raises TransportError[TLS_CERTIFICATE_UNTRUSTED | TLS_HOSTNAME_MISMATCH | TLS_CLIENT_CERTIFICATE_REJECTED].
     """

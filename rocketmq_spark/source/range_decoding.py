@@ -56,8 +56,8 @@ class ExpectedOffsets(NamedTuple):
 
     @classmethod
     def from_pulled(cls, collected: Sequence[PulledRange]) -> ExpectedOffsets:
-        """Return the offsets of ``collected``, at least one range, adjacent ones in ascending order. Lost and vacant
-        ranges are ``absent``."""
+        """Return the offsets of ``collected``: at least one range, each beginning where the one before ends. Lost and
+        vacant ranges are ``absent``."""
         lost = (range(pulled.begin_offset, pulled.end_offset) for pulled in collected if pulled.kind is not READ)
         return cls(collected[0].begin_offset, collected[-1].end_offset, tuple(lost))
 
@@ -66,8 +66,8 @@ class ExpectedOffsets(NamedTuple):
         return ExpectedOffsets(self.begin_offset, following.end_offset, self.absent + following.absent)
 
     def missing(self, found: Sequence[pa.RecordBatch]) -> list[tuple[int, int]]:
-        """Return, in ascending order, half-open ranges of offsets that are neither absent nor rows of ``found``, which
-        has each at most once; [] if there are none."""
+        """Return, in ascending order, half-open ranges of offsets that are neither absent nor rows of ``found``; [] if
+        there are none. Each offset may be in one row of ``found`` only."""
         if sum(batch.num_rows for batch in found) + sum(map(len, self.absent)) >= self.end_offset - self.begin_offset:
             return []
         offsets = [batch.column(QUEUE_OFFSET).to_numpy() for batch in found]
@@ -222,10 +222,10 @@ class RangeDecoder:
         return max(self._collected_bytes, self._decoded_bytes) >= BATCH_BYTES
 
     def finish(self) -> Iterator[DecodedRanges]:
-        """Yield all rows of the added ranges; nothing if none were added. One part has the ranges in the builder, the
-        next one all later ranges, decoded while its ``batches`` are iterated, which may raise
-        RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]. Both may raise ShiftedOffsetsError. A generator: its first step
-        decodes into the builder and resets the decoder, so that the next ``add`` starts another batch."""
+        """Yield all rows of the added ranges in at most two parts; nothing if none were added. The first part has the
+        ranges in the builder. The second one has all later ranges, and decodes them while its ``batches`` are iterated,
+        which may raise RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]. Both may raise ShiftedOffsetsError. A generator: its
+        first step decodes into the builder and resets the decoder, so that the next ``add`` starts another batch."""
         if self._collected:
             self._decode_collected()
         builder, expected, collected = self._builder, self._expected, self._collected
@@ -273,9 +273,9 @@ class RangeDecoder:
     def _decode(
         self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int, decoded_to: int
     ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-        """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages. If those to
-        ``decoded_to`` are too large to decode together, split the offsets, repeatedly: at
-        ``BatchTooLargeError.split_at``; without it omit what is behind ``end_offset``, then in halves. Raises
+        """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages. If the messages
+        below ``decoded_to`` are too large to decode together, decode parts, repeatedly: split the offsets at
+        ``BatchTooLargeError.split_at``; if that is unknown, first omit what is beyond ``end_offset``, then halve. Raises
         ShiftedOffsetsError, and RemoteProtocolError[CORRUPT_MESSAGE.QUEUE], also for one offset that is too large."""
         bodies, response_ranges = bodies_and_ranges(collected)
         try:

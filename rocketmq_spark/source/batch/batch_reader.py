@@ -59,7 +59,8 @@ class RocketMQBatchReader(DataSourceReader):
     @raising_without_traceback
     def partitions(self) -> Sequence[InputPartition]:
         """Set the log context and return tasks that read all planned ranges, or one that reads nothing. The first call
-        for a DataFrame requests routes and bounds, waits, and stores the plan on this machine; later ones reuse it.
+        for a DataFrame requests routes and bounds, waits, and stores the plan on this machine; later ones reuse it, or
+        request again if it could not be stored.
 
         Raises OptionError for assigned queues that do not exist, and for start and end offsets that queues do not have;
         RouteError, TransportError and BrokerError of unavailable topics and servers.
