@@ -149,10 +149,10 @@ class OutageAwareClient:
         ignores_missing_topics: bool = False,
     ) -> dict[K, T]:
         """Send ``requests`` (broker name by key) concurrently, by ``submit(broker, key)``; wait for all, and return
-        responses by key. Keys are missing if the broker has no address or is in the pause after a failure, so that
-        nothing is sent, for transient failures, recorded as outages, and with ``ignores_missing_topics`` if the broker
-        does not have the topic. Other errors are raised. A broker's outage ends if all its requests get responses. Does
-        not verify identities. ``of_slaves``: use slaves of missing masters."""
+        responses by key. Nothing is sent to a broker without an address, or in the pause after a failure: its keys are
+        missing. So are keys of transient failures, recorded as outages, and, with ``ignores_missing_topics``, of topics
+        that the broker does not have. Other errors are raised. A broker's outage ends if all its requests get
+        responses. Does not verify identities. ``of_slaves``: use slaves of missing masters."""
         call_round = _CallRound(ignores_missing_topics)
         futures: dict[K, Future[T]] = {}
         for key, broker_name in requests.items():

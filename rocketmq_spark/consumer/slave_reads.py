@@ -48,9 +48,8 @@ class SlaveReads:
         return None if broker_name in self._unresponsive else self._routes.master(broker_name)
 
     def address(self, broker_name: str) -> BrokerAddress | None:
-        """Return the address for requests that change nothing: the master's; if ``master`` returns None (no route has
-        it, or it is unresponsive), that of the slave with the lowest ID, but None with ``readFrom=master`` or without a
-        slave."""
+        """Return the address for requests that change nothing: the master's, see ``master``. While that is None, return
+        the address of the slave with the lowest ID; None without a slave, and with ``readFrom=master``."""
         master = self.master(broker_name)
         if master is not None or self._options.read_from == FROM_MASTER:
             return master

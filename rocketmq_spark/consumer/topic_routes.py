@@ -92,8 +92,8 @@ class TopicRoutes:
         self._outage_tracker.record_failure(TOPIC_LIST, error, limit_ms, BROKER_REGISTRATION_MS)
 
     def _log_changes(self, before: Collection[str], *, is_first: bool) -> None:
-        """Log the topics that are not in ``before`` at INFO, topics of ``before`` that were deleted as a warning, and a
-        warning if no topic matches, only at the first list or after a deletion."""
+        """Log the topics that are not in ``before`` at INFO, and topics of ``before`` that were deleted as a warning.
+        If no topic matches, log another warning, but only at the first list or after a deletion."""
         added, removed = [topic for topic in self._topics.selected if topic not in before], set(before)
         removed.difference_update(self._topics)
         if added:

@@ -44,8 +44,8 @@ class TailWatch:
     """Long polls at the ends of queues, one per queue, while the owner is idle; reports new messages by ``on_change``.
 
     ``on_change`` is called after each response but NO_NEW_MSG: new messages, an invalid offset, a failed poll. If the
-    queue is then watched at the same offset again (its broker refuses pulls, is busy, or has a message that is not
-    planned for reading), the next poll starts after a pause. Pauses double up to the time for which a poll is held, so
+    queue is then watched at the same offset again, the next poll starts after a pause: its broker refuses pulls, is
+    busy, or has a message that is not planned for reading. Pauses double up to the time for which a poll is held, so
     that such a queue costs no more requests than an idle one.
 
     Threads: ``watch`` from any thread, ``on_change`` and responses on reader threads, or on that of ``watch`` if a poll

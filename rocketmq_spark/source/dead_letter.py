@@ -52,10 +52,10 @@ def dead_letter(undecodable: UndecodableMessage, queue: MessageQueue) -> Message
     """Return ``undecodable``, read from ``queue``, as a message for ``Broker.send_dead_letter``. Its topic, which that
     ignores, is the queue's. Send nothing.
 
-    It keeps the stored body (a blank for an empty one), the user's properties, keys, tag and the producer's ID, unless
-    these leave no space for the description and for properties that brokers add: then it keeps the ID alone, truncated
-    if necessary. RETRY_TOPIC and ORIGIN_MESSAGE_ID identify the original, as in messages that are sent back for retry;
-    brokers write them to retry and dead-letter topics only, so in other topics they are a producer's.
+    It keeps the stored body (a blank for an empty one), the user's properties, keys, tag and the producer's ID. If
+    these leave no space for the description and for properties that brokers add, it keeps of them the ID alone,
+    truncated if necessary. RETRY_TOPIC and ORIGIN_MESSAGE_ID identify the original, as in messages that are sent back
+    for retry. Brokers write them to retry and dead-letter topics only, so in other topics they are a producer's.
     """
     stored = undecodable.message
     origin_topic, origin_id = stored.topic, stored.offset_msg_id

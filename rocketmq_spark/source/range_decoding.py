@@ -275,7 +275,7 @@ class RangeDecoder:
     ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
         """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages. If the messages
         below ``decoded_to`` are too large to decode together, decode parts, repeatedly: split the offsets at
-        ``BatchTooLargeError.split_at``; if that is unknown, first omit what is beyond ``end_offset``, then halve. Raises
+        ``BatchTooLargeError.split_at``; if it is unknown, first omit what is beyond ``end_offset``, then halve. Raises
         ShiftedOffsetsError, and RemoteProtocolError[CORRUPT_MESSAGE.QUEUE], also for one offset that is too large."""
         bodies, response_ranges = bodies_and_ranges(collected)
         try:

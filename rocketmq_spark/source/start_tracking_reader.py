@@ -109,8 +109,8 @@ class StartTrackingReader(DataSourceStreamReader):
         return tasks
 
     def _log_one_batch(self) -> None:
-        """Log at level INFO, once for this reader and whatever the query's trigger is, which is unknown here, that this
-        Spark version runs availableNow and once as one batch, committed by the next start."""
+        """Log at level INFO, once for this reader, that this Spark version runs availableNow and once as one batch,
+        committed by the next start. The query's trigger is unknown here, so this is logged with any."""
         if self._has_logged_one_batch:
             return
         self._has_logged_one_batch = True

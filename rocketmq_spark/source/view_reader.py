@@ -47,8 +47,8 @@ class RocketMQViewReader(DataSourceReader):
         return [InputPartition(self._options.view)]
 
     def read(self, _partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Set the log context, and return an iterator over the rows of the view, in one record batch or none, which
-        requests them from the cluster when Spark iterates.
+        """Set the log context, and return an iterator over the rows of the view: one record batch, or none without
+        rows. It requests them from the cluster when Spark iterates.
 
         Raises TransportError[CLUSTER_TIMEOUT] if a server is unresponsive for ``clusterTimeoutMs``, OptionError
         [GROUP_NOT_FOUND.CLUSTER] and RouteError[TOPIC_NOT_FOUND] for names that the cluster does not have.

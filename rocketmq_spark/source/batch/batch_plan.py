@@ -58,7 +58,7 @@ LOCAL_DIRS: Final = "SPARK_LOCAL_DIRS"
 
 def plan_of_load(options: BatchReadOptions, load_id: str) -> BatchPlan:
     """Return the plan of the ``load()`` with this ID. The first call for it requests routes and bounds over new
-    connections, waits, stores the plan on this machine, and logs a warning for times that are probably in seconds.
+    connections, waits, and stores the plan on this machine. It logs a warning for times that are probably in seconds.
     Later calls read the stored plan, or do the same again if none could be stored or it is unreadable. Raises the
     errors of ``QueueLookup.ranges``."""
     stored = StoredPlan(load_id)

@@ -33,8 +33,9 @@ class RangeEnd(NamedTuple):
     requires_match: bool = False
 
     def check_listed(self, queues: Collection[MessageQueue]) -> None:
-        """Raise OptionError[LISTED_QUEUES_MISMATCH] unless each of ``queues`` has a position, which may be that of its
-        topic or of all queues, and all listed queues, and queues of all listed topics, are in ``queues``."""
+        """Check that each of ``queues`` has a position (its own, its topic's or that of all queues), and that each
+        listed queue, and a queue of each listed topic, is in ``queues``. Raises OptionError[LISTED_QUEUES_MISMATCH]
+        otherwise."""
         missing, unknown = self.positions.unlisted(queues), self.positions.unknown(queues)
         if missing or unknown:
             raise OptionError(
@@ -140,9 +141,9 @@ def batch_ranges(
     """Return the non-empty ranges to read, in the order of ``bounds``.
 
     ``start``, ``end``: each with the offsets to which it resolves. Raises OptionError[OFFSETS_OUT_OF_RANGE |
-    END_BEFORE_START], which lists all queues. With ``fail_on_data_loss`` false, offsets below the min offset are no
-    error: those of a range are logged as deleted and left out. A start at the min offset with an end below it is then
-    an empty range, and no error, unless the option of the start lists the min offset as a number.
+    END_BEFORE_START], which lists all such queues. With ``fail_on_data_loss`` false, offsets below the min offset are
+    no error: those of a range are logged as deleted and left out. Nor is an end below a start at the min offset, unless
+    the option of the start lists that offset as a number: the range is empty.
     """
     (start_end, starts), (end_end, ends) = start, end
     _check_bounds(start_end, starts, bounds, fail_on_data_loss=fail_on_data_loss)

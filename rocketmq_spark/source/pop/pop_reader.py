@@ -100,9 +100,9 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
 
     @raising_without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the messages of the batch that ends at ``end`` as tasks, and mark the batch as logged in the spool,
-        see ``PopRun.batch``, which also names the errors; ``start`` is ignored. An earlier start's batch that is not in
-        the spool has no tasks: its messages are released, and the call waits for that."""
+        """Return the messages of the batch that ends at ``end`` as tasks, and mark the batch as logged in the spool;
+        ``start`` is ignored. See ``PopRun.batch``, also for errors. An earlier start's batch that is not in the spool
+        has no tasks: its messages are released, and the call waits for that."""
         run = self._started_run()
         messages = run.batch(self._read(end))
         max_messages = self._options.max_records_per_partition

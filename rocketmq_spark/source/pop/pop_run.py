@@ -122,8 +122,9 @@ class PopRun(Run):
 
     def _try_become_idle(self) -> bool:
         """Return whether the call may end without a batch. With ``is_available_now``: whether the brokers are empty,
-        without waiting. Else if all brokers have responded, and the time to await redelivery after a restart is over,
-        wait up to ``IDLE_WAIT_S`` and return whether no message is prefetched; otherwise return False at once."""
+        without waiting. Else return False at once until all brokers have responded, and the time to await redelivery
+        after a restart is over. From then on wait up to ``IDLE_WAIT_S``, and return whether no message is
+        prefetched."""
         if self._is_available_now:
             return self._receiver.is_empty
         if self._receiver.have_all_responded and monotonic_ms() >= self._idle_from_ms:
@@ -160,8 +161,8 @@ class PopRun(Run):
 
     def report(self, epoch_ms: int) -> dict[str, Any] | None:
         """Return what the query progress shows as ``latestOffset``, without any request: message counts since this
-        start, numbers of prefetched and in-flight messages, outages, and the control folder. None once a signal has
-        ended the run."""
+        start, numbers of prefetched and in-flight messages, outages, and the control folder. None once the run has
+        ended."""
         return self._call_unless_ended(lambda: self._progress_report(epoch_ms), None)
 
     def _report(self, deleted: Sequence[QueueRange]) -> None:
@@ -233,7 +234,7 @@ class EarlierBatch:
 
     def release_abandoned(self) -> None:
         """In the first call, delete from the spool the batches of starts that ended before Spark had logged any of
-        their batches, log that, and start to release their messages, without waiting. Messages that cannot be released
+        their batches. Log that, and start to release their messages, without waiting. Messages that cannot be released
         are redelivered when they expire. Do nothing in later calls, and without a spool. Raises
         OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be deleted."""
         if self._spool is not None and not self._has_released:

@@ -119,9 +119,9 @@ def is_recorded(progress: QueueProgress | None, position: int) -> bool:
 def idle_progress(
     positions: Mapping[MessageQueue, int], checkpoint: SourceOffset, bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, QueueProgress]:
-    """Return the progress without a range, at the queue's position, of each queue in ``bounds`` whose position differs
-    from the checkpoint's, or whose store time the checkpoint lacks. Omit all other queues, which keep their store time:
-    a later one may be of another queue."""
+    """Return progress without a range, at its position, for each queue in ``bounds`` that is not ``is_recorded``: its
+    position differs from the checkpoint's, or the checkpoint lacks its store time. Omit all other queues, which keep
+    their store time: a later one may be of another queue."""
     moved = {
         queue: at
         for queue, at in positions.items()

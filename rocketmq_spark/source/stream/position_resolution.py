@@ -84,8 +84,8 @@ def resolve_positions(start: SourceOffset, facts: QueueFacts, *, has_own_offsets
 def _passed_over(
     positions: Mapping[MessageQueue, Position], start: SourceOffset, facts: QueueFacts
 ) -> Iterator[QueueRange]:
-    """Yield, in no order, the range between the checkpoint's offset and the position of each queue that the checkpoint
-    has and that was not emptied and has no loss. It includes messages that brokers have deleted: a checkpoint that was
+    """Yield, in no order, the non-empty ranges from the checkpoint's offset of a queue to its position. Omit queues
+    that were emptied or have a loss. A range includes messages that brokers have deleted: a checkpoint that was
     restored from a backup may be older than their retention."""
     for queue in positions.keys() & start.queues.keys() - set(facts.emptied):
         position, read_to = positions[queue], start.queues[queue].end_offset

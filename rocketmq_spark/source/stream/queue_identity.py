@@ -117,8 +117,8 @@ def last_read(
 
 
 def stored_later(store_timestamps_ms: Mapping[MessageQueue, int | None], checkpoint: SourceOffset) -> set[MessageQueue]:
-    """Return queues whose last read message now has a later store time than in the checkpoint, or is missing (None)
-    although the bounds include it, as after compaction or retention."""
+    """Return the queues whose last read message has a later store time than in ``checkpoint``, which must have them, or
+    is missing (None). It may be missing within the bounds after compaction or retention."""
     return {
         queue
         for queue, at_ms in store_timestamps_ms.items()
@@ -135,8 +135,8 @@ def recreated_queues(
     """Return the re-created queues of ``queues``, with the checkpoint's last store time in epoch ms, after which the
     messages of the new queue were stored.
 
-    A queue is re-created if it is in ``later`` or ends below the checkpoint's offset, and has newer messages than the
-    checkpoint, which must have a store time of it.
+    A queue is re-created if it is in ``later`` or ends below the checkpoint's offset, and its newest message is newer
+    than the checkpoint's store time of it, which must be known.
 
     A queue whose newest message is no newer has only lost its end; or the broker's clock was put back while a backlog
     was read, and it is the same. ``bounds`` are newer than ``later``.

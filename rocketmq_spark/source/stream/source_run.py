@@ -76,8 +76,8 @@ class Run:
         return if_ended
 
     def _pause_if_ended(self) -> None:
-        """Sleep for ``OUTLIVED_PAUSE_S`` if a signal has ended the run. Raises
-        TransportError[SOURCE_PROCESS_TERMINATED] if Spark still calls after ``OUTLIVED_LIMIT_MS``."""
+        """Sleep for ``OUTLIVED_PAUSE_S`` if the run has ended. Raises TransportError[SOURCE_PROCESS_TERMINATED] if it
+        ended more than ``OUTLIVED_LIMIT_MS`` ago."""
         if self._ended_ms is None:
             return
         if self._ended_for_ms > OUTLIVED_LIMIT_MS:

@@ -194,10 +194,11 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         self._notes.clear()
 
     def _started_run(self, checkpoint: SourceOffset) -> SourceRun:
-        """Return the run. The first call creates it and logs changed options: the run installs handlers of ending
-        signals, registers its ``stop`` for the exit, starts to join the group without waiting, and with
-        ``availableNow`` ends at the first complete snapshot. Later calls ignore ``checkpoint``. Raises
-        OptionError[CHECKPOINT_OPTION_CHANGED], before anything else, if ``checkpoint`` has other options."""
+        """Return the run. The first call creates it and logs changed options. The run installs handlers of ending
+        signals, registers its ``stop`` for the exit, and starts to join the group without waiting. With
+        ``availableNow`` it plans up to the ends that its first complete snapshot has. Later calls ignore
+        ``checkpoint``. Raises OptionError[CHECKPOINT_OPTION_CHANGED], before anything else, if a changed option is an
+        error (``warnings_of``)."""
         if self._run is None:
             from rocketmq_spark.source.stream.source_run import SourceRun
 

@@ -197,8 +197,9 @@ class TopicStarts:
         return len(moved) == len(targets)
 
     def _record_start(self, plan: StartPlan) -> None:
-        """Record that the plan's topics have started. Log that queues resume from the group's offsets despite a new
-        checkpoint, and that the group lacks offsets of queues that the checkpoint has read, if it is so."""
+        """Record that the plan's topics have started, and log its ``resumption`` and ``lost_offsets``, if any: queues
+        resume from the group's offsets despite a new checkpoint, or the group lacks offsets of queues that the
+        checkpoint has read."""
         self._has_begun = True
         self.topics |= {queue.topic for queue in plan.queues}
         if plan.resumption is not None:
