@@ -97,9 +97,9 @@ class BrokerIdentities:
         return _IdentityFuture(self, broker, broker_name, self._routes.topics_at(broker_name))
 
     def submit_bounds(self, broker: BrokerApi, topic: str, broker_name: str) -> Future[Bounds]:
-        """Request the bounds of the broker's queues of a topic, without waiting. ``result`` waits, returns them, and
-        records the broker as verified if they have its name; an empty response verifies nothing. See
-        ``_VerifiedBounds.result`` for errors."""
+        """Request the bounds of the broker's queues of a topic, and wait only for a connection, see ``submit_check``.
+        ``result`` waits, returns them, and records the broker as verified if they have its name; an empty response
+        verifies nothing. See ``_VerifiedBounds.result`` for errors."""
         link = self.link(broker_name)  # before the request: the response verifies it only if it is still the same then
         return _VerifiedBounds(broker.submit_topic_stats(topic), self, broker_name, link)
 
@@ -135,7 +135,7 @@ class _IdentityFuture:
     def __init__(
         self, identities: BrokerIdentities, broker: BrokerApi, broker_name: str, topics: Sequence[str]
     ) -> None:
-        """Request the bounds of the first of ``topics``, at least one, without waiting."""
+        """Request the bounds of the first of ``topics``, at least one, without waiting for the response."""
         self._identities = identities
         self._broker = broker
         self._broker_name = broker_name

@@ -69,7 +69,7 @@ class RemoteBrokerOffsetStore:
         return stored
 
     def _query(self, broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[dict[MessageQueue, int | None]]:
-        """Send the request of the group's offsets of ``queues``, without waiting."""
+        """Send the request of the group's offsets of ``queues``, without waiting for the response."""
         return broker.submit_query_offsets(self._group, queues)
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
@@ -80,7 +80,7 @@ class RemoteBrokerOffsetStore:
         written: set[MessageQueue] = set()
 
         def update(broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[dict[MessageQueue, RocketMQError]]:
-            """Send the commits of ``queues``, without waiting. The result has the errors of rejected ones."""
+            """Send the commits of ``queues`` without waiting for the result, the errors of rejected ones."""
             return broker.submit_update_offsets(self._group, {queue: offsets[queue] for queue in queues})
 
         due = [queue for queue in offsets if self._client.may_commit(queue)]

@@ -199,7 +199,8 @@ class OutageAwareClient:
         return heartbeats.send(self._cluster)
 
     def try_call(self, address: BrokerAddress, call: Callable[[BrokerApi], object]) -> bool:
-        """Send an optional or repeated request, and wait; return whether that succeeded. Errors are logged at DEBUG."""
+        """Send an optional or repeated request, and wait; return whether that succeeded. An error is not raised, even a
+        permanent one, but logged at DEBUG."""
         try:
             call(self._cluster.broker(address))
         except RocketMQError as error:
@@ -283,7 +284,8 @@ class OutageAwareClient:
 
     def probe_sizes(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
         """Probe the message at an offset of each queue, and return its size in bytes, as the broker stores it; None
-        without a message. Brokers that do not respond are omitted, and those that refuse pulls: that is no outage."""
+        without a message. Missing are queues of unresponsive brokers, and, without an outage, of brokers that refuse
+        pulls."""
         return self._probe(offsets, self._probe_sizes_at)
 
     def _probe(self, offsets: Mapping[MessageQueue, int], probe: _Probe) -> dict[MessageQueue, int | None]:

@@ -47,7 +47,7 @@ class QueueLocks:
         return denied
 
     def _lock_at(self, broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[set[MessageQueue]]:
-        """Send the request for the locks without waiting; its result is the set of granted ones."""
+        """Send the request for the locks without waiting for its result, the set of granted ones."""
         return broker.submit_lock_batch(self._group, self._client_id, queues)
 
     def unlock(self, queues: Collection[MessageQueue]) -> None:
@@ -56,7 +56,7 @@ class QueueLocks:
         self._client.call_each(queues, self._unlock_at)
 
     def _unlock_at(self, broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[None]:
-        """Send the request to unlock ``queues``, without waiting."""
+        """Send the request to unlock ``queues``, without waiting for the response."""
         return broker.submit_unlock_batch(self._group, self._client_id, queues)
 
     def discard(self, queues: Collection[MessageQueue]) -> None:

@@ -89,9 +89,10 @@ class FailureTracker:
         limit ends. Return True for the failure with which the subject reaches its limit, else False. Raise and log
         nothing.
 
-        ``limit_ms`` counts from the start of the outage, or, if shorter than before, from ``now_ms`` if that ends
-        earlier. ``since_ms``: start of the outage, used for its first failure only; None: ``now_ms``. ``quiet_ms``: a
-        shorter outage is not logged; the largest value of its failures counts.
+        ``limit_ms`` counts from the start of the outage. One that is not longer than that of the failure before keeps
+        the end of that limit, or ends ``limit_ms`` after ``now_ms`` if that is earlier. ``since_ms``: start of the
+        outage, used for its first failure only; None: ``now_ms``. ``quiet_ms``: a shorter outage is not logged; the
+        largest value of its failures counts.
         """
         before = self._failures.get(subject)
         since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
@@ -173,8 +174,8 @@ class FailureTracker:
         return frozenset(self._failures)
 
     def outages(self, explained: Collection[str] = ()) -> tuple[Outage, ...]:
-        """Return an ``Outage`` with start, deadline and reason for each failing subject that is not in
-        ``explained``."""
+        """Return an ``Outage`` with start, deadline and reason for each failing subject that is not in ``explained``,
+        in the order of their first failures."""
         return tuple(
             Outage(subject, one.since_ms, one.ends_ms, str(one.error), one.error.condition, one.quiet_ms)
             for subject, one in self._failures.items()

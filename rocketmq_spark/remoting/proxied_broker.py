@@ -39,9 +39,10 @@ class ProxiedBroker(Broker):
         self._prober = prober
 
     def submit_topic_stats(self, topic: str) -> Future[dict[MessageQueue, QueueBounds]]:
-        """Request the min and max offsets of the topic's readable queues on this broker, which ``queues_of`` lists, and
-        do not wait. Proxies do not forward requests for topic statistics: the future derives these from the offsets and
-        from probes of the last messages, which ``result`` sends. Without a listed queue its result is empty."""
+        """Request the min and max offsets of the topic's readable queues on this broker, which ``queues_of`` lists;
+        wait for no response. Proxies do not forward requests for topic statistics: the future derives these from the
+        offsets and from probes of the last messages, which ``result`` sends. Without a listed queue its result is
+        empty."""
         queues = [queue for queue in self._queues_of(topic) if queue.broker_name == self.address.broker_name]
         return ProxiedStatsFuture(self, submit_queue_bounds(self, queues), self._prober)
 
@@ -57,8 +58,8 @@ class QueueBoundsFuture(NamedTuple):
 
 
 def submit_queue_bounds(broker: RemotingClient, queues: Collection[MessageQueue]) -> QueueBoundsFuture:
-    """Request the offsets ``[first, end)`` of each queue, all in flight at once, and do not wait. For a queue or topic
-    that the broker does not have, the result is ``(0, 0)`` and no error."""
+    """Request the offsets ``[first, end)`` of each queue, all in flight at once; wait for no response. For a queue or
+    topic that the broker does not have, the result is ``(0, 0)`` and no error."""
     return QueueBoundsFuture(
         {queue: (broker.submit(_min_offset_rpc(queue)), broker.submit(_max_offset_rpc(queue))) for queue in queues}
     )

@@ -45,8 +45,8 @@ class GroupCheck(NamedTuple):
 
 
 def submit_group_check(broker: RemotingClient, group: str, topic: str) -> GroupCheck:
-    """Send, without waiting, the two pulls of ``Broker.submit_group_check``: from queue NO_QUEUE of ``topic``, and from
-    an empty queue of SELF_TEST_TOPIC."""
+    """Send the two pulls of ``Broker.submit_group_check``, without waiting for responses: from queue NO_QUEUE of
+    ``topic``, and from an empty queue of SELF_TEST_TOPIC."""
     missing_queue, empty = MessageQueue(topic, "", NO_QUEUE), MessageQueue(SELF_TEST_TOPIC, "", 0)
     pulls = (broker.submit(pull_rpc(group, queue, 0, 1, "*")) for queue in (missing_queue, empty))
     return GroupCheck(*pulls)
@@ -55,7 +55,7 @@ def submit_group_check(broker: RemotingClient, group: str, topic: str) -> GroupC
 def submit_filter_check(
     broker: RemotingClient, group: str, topic: str, message_filter: MessageFilter
 ) -> ResponseFuture[None]:
-    """Request without waiting that the broker compiles a SQL92 filter. The future raises
+    """Request that the broker compiles a SQL92 filter, without waiting for the response. The future raises
     BrokerError[FILTER_EXPRESSION_INVALID | PROPERTY_FILTER_DISABLED] if it cannot.
 
     The check must precede all pulls: for an expression that it cannot compile, a broker sends all messages. Raises

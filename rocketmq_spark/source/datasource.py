@@ -198,8 +198,8 @@ def _valid(options: T | OptionError) -> T:
 
 
 def _check_no_table(options: Mapping[str, str]) -> None:
-    """Raise OptionError[UNSUPPORTED_OPERATION] for the options of CREATE TABLE: ``provider``, in any case, is among
-    them."""
+    """Raise OptionError[UNSUPPORTED_OPERATION] for the options of CREATE TABLE: ``provider``, in any letter case, is
+    among them."""
     if ADDED_BY_CREATE_TABLE in (name.lower() for name in options):
         raise OptionError("UNSUPPORTED_OPERATION", operation="CREATE TABLE")
 

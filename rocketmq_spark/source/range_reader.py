@@ -84,7 +84,8 @@ class RangeReader:
         self._reported_losses = reported_losses
 
     def start(self) -> None:
-        """Send the first pulls of the range and, with a filter, the pull of its last message. Return at once."""
+        """Send the first pulls of the range and, with a filter, the pull of its last message; wait for connections, but
+        for no response."""
         self._puller.start()
         if self._last is not None:
             self._last.start()
