@@ -117,7 +117,7 @@ class BrokerIdentities:
 
     def record_mismatch(self, link: Link | None, broker_name: str, other: str) -> RouteError:
         """Record a mismatch until ``record_verified``, and return RouteError[BROKER_ADDRESS_MISMATCH], not raised.
-        ``other`` describes the broker at the address of ``link``; None: the address is unknown. Sends nothing."""
+        ``other`` describes the broker at the address of ``link``, which is None for an unknown one. Sends nothing."""
         address = _address(link)
         self._mismatched.add(broker_name)
         return RouteError("BROKER_ADDRESS_MISMATCH", address=address, broker=broker_name, other=other)

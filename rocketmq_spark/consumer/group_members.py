@@ -200,8 +200,8 @@ class GroupMembers:
         return Heartbeat(self._client_id, (self._group_data(),))
 
     def _consumer_data(self) -> ConsumerData:
-        """Build this member's consumer data, with subscriptions to all topics that it reads. Raises the errors of
-        ``starting_point``."""
+        """Return new consumer data of this member, with subscriptions to all topics that it reads; send nothing. Raises
+        the errors of ``starting_point``."""
         return ConsumerData(
             group=self._group,
             consume_type="CONSUME_ACTIVELY",

@@ -42,7 +42,8 @@ PopOutcome: TypeAlias = Popped | RocketMQError | None
 
 
 class PopBroker(RemotingClient):
-    """Client of the broker master at one address, for pops. ``pop`` and ``submit_`` methods send, and do not wait."""
+    """Client of the broker master at one address, for pops. ``pop`` and ``submit_`` methods send, and wait for a
+    connection, but for no response."""
 
     def pop(self, request: PopMessageRequest, on_response: Callable[[PopOutcome], None]) -> None:
         """Send a pop, and return; only opening a connection waits. The broker holds the pop for ``poll_ms`` while there

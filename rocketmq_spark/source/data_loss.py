@@ -325,8 +325,8 @@ def _offsets(lost: Iterable[LostRange]) -> int:
 
 
 def _format_losses(lost: Iterable[LostRange], max_ranges: int = MAX_LISTED_RANGES) -> str:
-    """Return ``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``, ordered by queue: the
-    first ``max_ranges`` ranges, then the number of the remaining offsets and ranges, if any."""
+    """Return ``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``: the first ``max_ranges``
+    ranges by queue and offset, grouped by cause, then the number of the remaining offsets and ranges, if any."""
     ordered = sorted(lost, key=lambda one: (one.queue.sort_key(), one.begin_offset))
     by_cause = grouped(ordered[:max_ranges], lambda one: one.cause)
     texts = [f"{', '.join(map(str, ranges))}: {cause}" for cause, ranges in by_cause.items()]

@@ -240,8 +240,8 @@ class RangeDecoder:
             yield DecodedRanges(expected, self._decode(collected, *offsets, self._decoded_to(expected.end_offset)))
 
     def _decode_collected(self) -> None:
-        """Move the collected ranges into the builder, decoded. If the decoder has no builder, or the builder rejects
-        them, keep them for ``finish``, and do nothing in later calls for this batch."""
+        """Move the collected ranges, at least one, into the builder, decoded. If the decoder has no builder, or the
+        builder rejects them, keep them for ``finish``, and do nothing in later calls for this batch."""
         if self._is_rejected:
             return
         expected = ExpectedOffsets.from_pulled(self._collected)

@@ -203,7 +203,8 @@ class RangeReader:
             ) from error
 
     def _report_missing(self, expected: ExpectedOffsets, found: Sequence[pa.RecordBatch]) -> None:
-        """Without a filter, report ``expected`` offsets neither in ``found`` nor lost, see ``_check_missing``."""
+        """Without a filter, report ``expected`` offsets neither in ``found`` nor absent, see ``_check_missing``; with a
+        filter do nothing."""
         if not self._is_filtered:
             for begin, end in expected.missing(found):
                 self._check_missing(QueueRange(self._range.queue, begin, end))

@@ -72,8 +72,8 @@ class StartTrackingReader(DataSourceStreamReader):
         is nothing to read, return that start (of a new query: the initial offset), and mark a request of
         ``run_available_now`` as reached.
 
-        The first call of a new query resumes the reader. If Spark calls again before it has logged the first batch, the
-        same offset is returned. Raises OptionError[UNSUPPORTED_SPARK_SETTING], and what the reader raises.
+        The first call of a new query resumes the reader. If Spark calls once more before it has logged the first batch,
+        the same offset is returned. Raises OptionError[UNSUPPORTED_SPARK_SETTING], and what the reader raises.
         """
         limit = self._reader.getDefaultReadLimit()
         is_new_batch = self._tracker.record_latest()

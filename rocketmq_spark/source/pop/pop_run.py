@@ -53,7 +53,7 @@ class PopRun(Run):
 
     def __init__(self, options: ReadOptions, control_before: Control | None = None, *, is_available_now: bool) -> None:
         super().__init__()
-        transport = transport_of(options, self._report)
+        transport = transport_of(options, self._report_deleted)
         self.client_id = transport.client_id
         set_log_context(options.log_level, group=options.consumer_group, clientId=self.client_id)
         self._options = options
@@ -165,7 +165,7 @@ class PopRun(Run):
         ended."""
         return self._call_unless_ended(lambda: self._progress_report(epoch_ms), None)
 
-    def _report(self, deleted: Sequence[QueueRange]) -> None:
+    def _report_deleted(self, deleted: Sequence[QueueRange]) -> None:
         """Log ranges that were deleted before delivery; with ``failOnDataLoss`` raise instead: see
         ``report_undelivered``. Called by the transport."""
         report_undelivered(self._options.consumer_group, deleted, is_failure=self._options.fail_on_data_loss)
@@ -192,6 +192,7 @@ class PopRun(Run):
 
 
 def _in_camel_case(name: str) -> str:
+    """Return ``aFieldName`` for ``a_field_name``."""
     first, *later_words = name.split("_")
     return first + "".join(map(str.title, later_words))
 

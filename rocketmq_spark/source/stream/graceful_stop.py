@@ -71,7 +71,7 @@ class DrainRequest:
 
     def claim(self) -> bool:
         """Claim the request by renaming its file, which is irreversible, and return whether to release the queues now;
-        True if it was claimed before. False: there is no request, or it was withdrawn."""
+        True if it was claimed before. False: the last ``check_request`` found none, or it was withdrawn since."""
         if self._state is DrainState.REQUESTED:
             try:
                 _file(self.control, DrainState.REQUESTED).rename(_file(self.control, DrainState.DRAINING))

@@ -60,9 +60,9 @@ class QueueProgress(NamedTuple):
 
 class PlannedWith(NamedTuple):
     """Options of the query that planned a batch, as the user writes them; topics sorted. ``sub_expression``: the text
-    of the ``MessageFilter``, of type TAG or SQL92. ``subscribe`` and
-    ``retry_topic`` are None in offsets of version 2. ``checkpoint_id``: name of the checkpoint, None in offsets of
-    version 3 and below. ``topic_pattern``: None without ``subscribePattern``."""
+    of the ``MessageFilter``, of type TAG or SQL92. ``subscribe`` and ``retry_topic`` are None in offsets of version 2.
+    ``checkpoint_id``: name of the checkpoint, None in offsets of version 3 and below. ``topic_pattern``: None without
+    ``subscribePattern``."""
 
     consumer_group: str
     message_model: str
@@ -189,6 +189,7 @@ class OffsetReader:
 
 
 def _canonical_json(value: object) -> str:
+    """Return JSON text with sorted keys: the same for equal values."""
     return json.dumps(value, sort_keys=True)
 
 

@@ -46,10 +46,10 @@ class VerifiedQueues:
         return frozenset(self._emptied)
 
     def update(self, snapshot: MetadataSnapshot, positions: Mapping[MessageQueue, int]) -> None:
-        """Remove queues with a sign: unavailable or unresponsive, a lost connection, a bound or a store time that
-        decreased, and, where a deletion of the topic stays unnoticed, any growth. All others get the bounds of
-        ``snapshot``. Add to ``emptied`` those that begin at offset 0 again after all their messages were planned.
-        ``positions``: ends of the planned offsets by queue."""
+        """Remove queues with a sign: unavailable or unresponsive, a lost connection, other bounds than the same queue
+        may have (``_may_be_same_queue``), and, where a deletion of the topic stays unnoticed, any growth. All others
+        get the bounds of ``snapshot``. Of those with other bounds, add to ``emptied`` the ones that begin at offset 0
+        again after all their messages were planned. ``positions``: ends of the planned offsets by queue."""
         before, self._verified_bounds = self._verified_bounds, {}
         for queue, (bounds, link) in before.items():
             now = snapshot.bounds.get(queue)

@@ -75,8 +75,8 @@ class TopicStarts:
         return self._subscribed is not None and self._subscribed <= self.topics
 
     def idle_offset(self, start: SourceOffset) -> SourceOffset:
-        """Return ``start``, the offset of a query that has nothing to read. With a pattern, a checkpoint without any
-        offset gets a first one, another object: it records that the query has begun."""
+        """Return ``start``, the offset of a query that has nothing to read. With a pattern, and before the first batch,
+        return another object without positions, so that Spark logs a batch: it records that the query has begun."""
         has_offset = start.has_begun or self._options.topic_pattern is None
         return start if has_offset else start.advanced({})
 
