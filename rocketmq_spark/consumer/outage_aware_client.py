@@ -199,8 +199,7 @@ class OutageAwareClient:
         return heartbeats.send(self._cluster)
 
     def try_call(self, address: BrokerAddress, call: Callable[[BrokerApi], object]) -> bool:
-        """Send an optional or repeated request, and wait; return whether that succeeded. An error is not raised, even a
-        permanent one, but logged at DEBUG."""
+        """Send an optional or repeated request; wait, return whether it succeeded. Log errors at DEBUG, raise none."""
         try:
             call(self._cluster.broker(address))
         except RocketMQError as error:
@@ -283,9 +282,8 @@ class OutageAwareClient:
         return self._probe(offsets, self._probe_store_times_at)
 
     def probe_sizes(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Probe the message at an offset of each queue, and return its size in bytes, as the broker stores it; None
-        without a message. Missing are queues of unresponsive brokers, and, without an outage, of brokers that refuse
-        pulls."""
+        """Probe the message at an offset of each queue; return its size in bytes, as the broker stores it; None: there
+        is none. Missing are queues of unresponsive brokers, and, without an outage, of brokers that refuse pulls."""
         return self._probe(offsets, self._probe_sizes_at)
 
     def _probe(self, offsets: Mapping[MessageQueue, int], probe: _Probe) -> dict[MessageQueue, int | None]:

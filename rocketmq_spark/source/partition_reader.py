@@ -49,9 +49,8 @@ def read_ranges(
     reports_sizes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Pull ``ranges`` and yield the messages that match the subscription, in batches of the schema
-    ``arrow_schema(schema)``. A generator: it pulls on iteration, and applies ``badMessages``. When it ends, also by an
-    error or ``close``, it logs the losses it found, and reports them to the member ``planned_by``: it waits for that,
-    and ignores a failure.
+    ``arrow_schema(schema)``. A generator: it pulls on iteration, and applies ``badMessages``. At its end, also by an
+    error or ``close``, it logs losses and reports them to the member ``planned_by``, waits, and ignores a failure.
 
     Parameters
     ----------
