@@ -345,4 +345,5 @@ class GroupMembers:
 
 
 def _query_topic_settings(topic: str, broker: BrokerApi) -> TopicSettings:
+    """Request the topic's settings, wait and return them; raises what ``Broker.query_topic_settings`` does."""
     return broker.query_topic_settings(topic)

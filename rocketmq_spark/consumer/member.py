@@ -310,9 +310,9 @@ class Member:
     # ------------------------------------------------------------------------------------------ reader threads
 
     def _on_request(self, request: RemotingCommand) -> RemotingCommand | None:
-        """Handle a broker's request and return the response. None: no response, to unsupported requests and to a change
-        of members, which wakes the rebalance. A task's report, in a request for running infos, is queued for the next
-        ``group_lock``. Never waits for the group lock. Raises RemoteProtocolError for an invalid header."""
+        """Handle a broker's request and return the response; None for an unsupported one, and for a change of members,
+        which wakes the rebalance (``OnRequest``). A task's report, in a request for running infos, is queued for the
+        next ``group_lock``. Never waits for the group lock. Raises RemoteProtocolError for an invalid header."""
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self._woken.set()
             return None

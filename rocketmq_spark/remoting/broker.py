@@ -233,8 +233,8 @@ class Broker(RemotingClient):
     # -------------------------------------------------------------------------------------------------- membership
 
     def submit_heartbeat(self, heartbeat: Heartbeat) -> ResponseFuture[None]:
-        """Send a heartbeat without waiting: register or keep this connection, the only one of its client ID, as a
-        member of each group in it."""
+        """Send a heartbeat without waiting: it registers this connection as a member of each group in it, or keeps it
+        registered. No other connection may have the same client ID."""
         return self.submit(Rpc(_command(RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat)), decode_nothing))
 
     def unregister(self, client_id: str, group: str) -> None:

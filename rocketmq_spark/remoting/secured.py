@@ -124,6 +124,7 @@ class PlainStream:
         self._raw.shutdown()
 
     def close(self) -> None:
+        """Close the stream below, see ``Stream.close``."""
         self._raw.close()
 
 

@@ -159,4 +159,5 @@ class TlsStream:
         self._raw.shutdown()
 
     def close(self) -> None:
+        """Close the stream below; send no TLS alert."""
         self._raw.close()

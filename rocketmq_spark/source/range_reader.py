@@ -268,6 +268,7 @@ class RangeReader:
 
 
 def _last_of(queue_range: QueueRange) -> QueueRange:
+    """Return the range of the last offset of ``queue_range``, which is not empty."""
     return _one_offset(queue_range.queue, queue_range.end_offset - 1)
 
 

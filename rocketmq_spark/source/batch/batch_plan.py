@@ -150,6 +150,7 @@ class StoredPlan:
 
 
 def _warn_of_unusable_file(error: Exception) -> None:
+    """Log a warning that the plan cannot be stored or read, because of ``error``."""
     log.warning("PLAN_NOT_STORED: Later actions on this DataFrame may read to later ends: %s", error)
 
 
