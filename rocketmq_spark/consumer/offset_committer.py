@@ -265,7 +265,7 @@ class OffsetCommitter:
 
     def detect_resets(self, queues: Iterable[MessageQueue]) -> None:
         """Request the stored offsets of ``queues``, wait, and record as operators' resets those smaller than the
-        confirmed ones (``_detect_resets``), even if a task has consumed the mark."""
+        confirmed ones (``_detect_resets``), even if a task has consumed the mark. Permanent errors are raised."""
         self._detect_resets(self.store.stored_offsets(queues))
 
     def _is_still_connected(self, queue: MessageQueue) -> bool:
