@@ -126,8 +126,7 @@ class OutageAwareClient:
         of_slaves: bool = False,
     ) -> list[tuple[Collection[MessageQueue], T]]:
         """Verify brokers whose connections are new, then send one request to each broker of ``queues``, concurrently;
-        wait; return (its queues, response) of each that responds. Transient failures are recorded as outages, others
-        are raised. ``of_slaves``: use slaves of missing masters."""
+        wait; return (its queues, response) of each that responds. ``of_slaves``: use slaves of missing masters."""
         of_broker = grouped(queues, lambda queue: queue.broker_name)
 
         def submit_if_verified(broker: BrokerApi, name: str) -> Future[T]:

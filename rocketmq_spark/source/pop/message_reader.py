@@ -39,8 +39,7 @@ def read_parts(
     rows; ``null`` logs them and yields a null body; ``fail`` raises.
 
     Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] (with ``fail``, and for a proxy's message with ``deadLetter``),
-    [CORRUPT_MESSAGE.RESPONSE] or [MALFORMED_RESPONSE.BODY], and what ``DeadLetterSender`` does.
-    """
+    [CORRUPT_MESSAGE.RESPONSE] or [MALFORMED_RESPONSE.BODY], and what ``DeadLetterSender`` does."""
     target, columns = arrow_schema(schema), canonical_names(schema, extra_string_columns(options))
     tags = tags_of(options.message_filter)
     policy = UndecodablePopMessages(options, client_of)

@@ -206,11 +206,9 @@ CHANGES: Final = (
 
 
 def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
-    """Return the warnings for a query that resumes from ``offset``; [] without a change. Log nothing.
-
-    Raises OptionError[CHECKPOINT_OPTION_CHANGED] for the first change that is an error. Offsets of version 1 show only
-    changes of what they have positions of.
-    """
+    """Return the warnings for a query that resumes from ``offset``; [] without a change. Log nothing. An offset of
+    version 1 shows only changes of what it has positions of. Raises OptionError[CHECKPOINT_OPTION_CHANGED] for the
+    first change that is an error."""
     warnings = []
     for change in CHANGES:
         difference = change.between(offset, offset.planned_with, options)
