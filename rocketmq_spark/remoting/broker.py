@@ -56,7 +56,6 @@ from rocketmq_spark.wire.remoting.fields import Header
 from rocketmq_spark.wire.remoting.headers import (
     CreateTopicRequest,
     DeleteTopicRequest,
-    GetConsumerRunningInfoRequest,
     GetConsumeStatsRequest,
     GetTopicStatsInfoRequest,
     UnregisterClientRequest,
@@ -272,8 +271,7 @@ class Broker(RemotingClient):
     def report_to_member(self, group: str, client_id: str, report: bytes) -> None:
         """Send an encoded task report to a member of the group through the broker, as a request for its running info,
         and wait for the member's response. Raises BrokerError if the broker cannot forward the request."""
-        header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id)
-        self.call(Rpc(_command(RequestCode.GET_CONSUMER_RUNNING_INFO, header, report), decode_nothing))
+        self.call(Rpc(running_info_rpc(group, client_id, report).command, decode_nothing))
 
     def submit_lock_batch(
         self, group: str, client_id: str, queues: Collection[MessageQueue]

@@ -228,11 +228,11 @@ def consumer_ids_rpc(group: str) -> Rpc[list[str]]:
     return Rpc(RemotingCommand(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields=header.to_fields()), decode)
 
 
-def running_info_rpc(group: str, client_id: str) -> Rpc[ConsumerRunningInfo]:
-    """Return the RPC for the running info of one member of the group; the broker requests it from the member, and
-    refuses (BrokerError) if that fails."""
+def running_info_rpc(group: str, client_id: str, report: bytes = b"") -> Rpc[ConsumerRunningInfo]:
+    """Return the RPC for the running info of one member of the group; the broker requests it from the member, with
+    ``report`` as the body, and refuses (BrokerError) if that fails."""
     header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id)
-    command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=header.to_fields())
+    command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=header.to_fields(), body=report)
     return Rpc(command, lambda response: decode_consumer_running_info(response.body))
 
 
