@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from rocketmq_spark.condition import TAB_STOPS, one_line
@@ -144,14 +144,3 @@ def iterating_without_traceback(items: Iterator[T]) -> Iterator[T]:
     except RocketMQError as error:
         log.debug("TASK_FAILED: Stack of the error that ends the task", exc_info=error)
         raise without_traceback(error) from None
-
-
-@lru_cache(maxsize=1_024)
-def warn_of_batch_queues(topic: str) -> None:
-    """Log a warning that brokers filter each batch of messages in ``topic``, which has batch consume queues, as a
-    whole. Later calls for the topic log nothing; only after 1,024 other topics it is logged again."""
-    log.warning(
-        "BATCHES_FILTERED: Topic=%s has batch consume queues, where brokers filter each batch of messages by the "
-        "properties of the batch: 'subExpression' skips messages that match. Remove it, and filter in Spark.",
-        topic,
-    )

@@ -26,8 +26,8 @@ from rocketmq_spark.consumer.membership_state import (
     LISTED_WITHIN_MS,
     SUBSCRIPTIONS,
 )
+from rocketmq_spark.consumer.subscribed_topics import warn_of_batch_queues
 from rocketmq_spark.consumer.subscription_check import STRATEGY
-from rocketmq_spark.diagnostics import warn_of_batch_queues
 from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
 from rocketmq_spark.model import MessageFilter
 from rocketmq_spark.options import ReadOptions

@@ -8,7 +8,7 @@ from connector_tests.support.one_broker_group import QUEUES, Group
 from connector_tests.support.simulated_cluster import Reach, SimulatedClusterClient
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.standalone_consumer import StandaloneConsumer
-from rocketmq_spark.diagnostics import warn_of_batch_queues
+from rocketmq_spark.consumer.subscribed_topics import warn_of_batch_queues
 from rocketmq_spark.errors import BrokerError, OptionError
 from rocketmq_spark.model import MessageFilter, MessageQueue
 from rocketmq_spark.options import ReadOptions

@@ -25,9 +25,8 @@ from rocketmq_spark.consumer.membership_state import (
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.strategy_names import strategy_of
-from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
+from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics, warn_of_batch_queues
 from rocketmq_spark.consumer.subscription_check import SubscriptionCheck, consumer_settings_of
-from rocketmq_spark.diagnostics import warn_of_batch_queues
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import UNFILTERED, BrokerAddress
 from rocketmq_spark.options import ReadOptions

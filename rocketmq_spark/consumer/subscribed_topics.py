@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 
 from rocketmq_spark.model import MessageQueue, TopicList, TopicRoute
 from rocketmq_spark.options import ReadOptions
+
+log = logging.getLogger(__name__)
 
 
 class SubscribedTopics(Collection[str]):
@@ -94,3 +98,14 @@ class SubscribedTopics(Collection[str]):
 
     def __len__(self) -> int:
         return len(self._topics)
+
+
+@lru_cache(maxsize=1_024)
+def warn_of_batch_queues(topic: str) -> None:
+    """Log a warning that brokers filter each batch of messages in ``topic``, which has batch consume queues, as a
+    whole. Later calls for the topic log nothing; only after 1,024 other topics it is logged again."""
+    log.warning(
+        "BATCHES_FILTERED: Topic=%s has batch consume queues, where brokers filter each batch of messages by the "
+        "properties of the batch: 'subExpression' skips messages that match. Remove it, and filter in Spark.",
+        topic,
+    )

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 from uuid import uuid4
 
 from rocketmq_spark.consumer.broker_identities import check_bounds
-from rocketmq_spark.diagnostics import warn_of_batch_queues
+from rocketmq_spark.consumer.subscribed_topics import warn_of_batch_queues
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
 from rocketmq_spark.grouping import grouped
 from rocketmq_spark.model import (
