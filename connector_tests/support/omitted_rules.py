@@ -28,7 +28,7 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position
 from rocketmq_spark.source.stream.position_resolution import PositionResolution
 from rocketmq_spark.source.stream.queue_identity import VerifiedQueues
-from rocketmq_spark.source.stream.topic_starts import StartOutcome, TopicStarts
+from rocketmq_spark.source.stream.topic_starts import TopicStarts
 
 Stored = Mapping[MessageQueue, int | None]
 Resolved = tuple[MetadataSnapshot, dict[MessageQueue, Position]]
@@ -224,8 +224,8 @@ class DecidesOnResponses(BatchPlanner):
 
 
 class _StartsOnResponses(TopicStarts):
-    def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> StartOutcome:
-        return super().start_topics(membership, start, replace(snapshot, is_complete=True))
+    def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
+        super().start_topics(membership, start, replace(snapshot, is_complete=True))
 
 
 class StartsLaterTopicsAsConfigured(BatchPlanner):

@@ -19,7 +19,7 @@ from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
-from rocketmq_spark.source.stream.topic_starts import StartOutcome, TopicStarts
+from rocketmq_spark.source.stream.topic_starts import TopicStarts
 
 A, B = queues(2)
 RETRIES = queue(0, topic="%RETRY%g")
@@ -55,9 +55,9 @@ class Case:
     def broker(self) -> SimulatedBroker:
         return self.cluster.brokers["broker-a"]
 
-    def start_topics(self, checkpoint: SourceOffset = NEW) -> StartOutcome:
+    def start_topics(self, checkpoint: SourceOffset = NEW) -> None:
         self.clock.advance(REQUEST_PAUSES.longest_ms)
-        return self.starts.start_topics(self.member, checkpoint, self.member.refresh_metadata())
+        self.starts.start_topics(self.member, checkpoint, self.member.refresh_metadata())
 
 
 # ------------------------------------------------------------------------------------------------------------- resume
@@ -112,65 +112,53 @@ def test_a_group_without_offsets_is_an_error_if_they_are_the_start() -> None:
     assert case.broker.offsets == {}
 
 
-# ----------------------------------------------------------------------------------------------------------- outcomes
+# --------------------------------------------------------------------------------------------------------- not started
 
 
-def test_outcome_is_started_once_all_is_acknowledged() -> None:
-    case = Case()
-    assert [case.start_topics() for _ in range(2)] == [StartOutcome.STARTED] * 2
-
-
-def test_outcome_of_unresponsive_broker_is_an_incomplete_snapshot() -> None:
+def test_incomplete_snapshot_starts_nothing_and_leaves_queues_to_start() -> None:
     case = Case(groupOffsets="ignore")
     case.start_topics()
-    assert case.starts.has_queues
     for subject in (case, Case(), Case(groupOffsets="ignore")):
         subject.broker.reach = Reach.UNRESPONSIVE
-        assert subject.start_topics() is StartOutcome.SNAPSHOT_INCOMPLETE
+        subject.start_topics()
+        assert subject.starts.has_queues
 
 
-def test_outcome_of_group_to_reset_names_other_members() -> None:
-    case = Case(groupOffsets="ignore")
-    case.cluster.set_others("you")
-    assert case.start_topics() is StartOutcome.GROUP_HAS_OTHER_MEMBERS
-    case.cluster.set_others()
-    assert [case.start_topics() for _ in range(2)][1] is StartOutcome.STARTED
-
-
-@pytest.mark.parametrize(
-    ("missing_queues", "outcome"), [("wait", StartOutcome.QUEUES_UNAVAILABLE), ("drop", StartOutcome.STARTED)]
-)
-def test_outcome_of_unavailable_queue_depends_on_missing_queues(missing_queues: str, outcome: StartOutcome) -> None:
+@pytest.mark.parametrize(("missing_queues", "started"), [("wait", set()), ("drop", {"orders"})])
+def test_start_without_an_unavailable_queue_depends_on_missing_queues(missing_queues: str, started: set[str]) -> None:
     case = Case(groupOffsets="checkpoint", missingQueues=missing_queues)
     snapshot = case.member.refresh_metadata()
     snapshot = replace(snapshot, bounds={A: snapshot.bounds[A]})
-    assert case.starts.start_topics(case.member, RESTORED, snapshot) is outcome
+    case.starts.start_topics(case.member, RESTORED, snapshot)
+    assert case.starts.topics == started
 
 
-def test_outcome_without_committed_offsets_of_a_broker_is_incomplete() -> None:
+def test_nothing_starts_without_committed_offsets_of_a_broker() -> None:
     case = Case()
     snapshot = case.member.refresh_metadata()
     case.broker.reach = Reach.UNRESPONSIVE
-    outcome = case.starts.start_topics(case.member, NEW, snapshot)
-    assert (outcome, case.starts.topics) == (StartOutcome.COMMITTED_OFFSETS_INCOMPLETE, set())
+    case.starts.start_topics(case.member, NEW, snapshot)
+    assert case.starts.topics == set()
 
 
-def test_outcome_of_unresponsive_search_writes_no_offset() -> None:
+def test_unresponsive_search_writes_no_offset() -> None:
     case = Case(startingOffsetsByTimestamp='{"orders":4000}', startingOffsets=None)
     case.broker.offsets.clear()
     case.broker.unresponsive_searches = {B}
-    outcome = case.start_topics()
-    assert (outcome, case.starts.topics, case.broker.offsets) == (StartOutcome.SEARCH_INCOMPLETE, set(), {})
+    case.start_topics()
+    assert (case.starts.topics, case.broker.offsets) == (set(), {})
 
 
-def test_outcome_of_unacknowledged_start_position_is_unconfirmed() -> None:
+def test_topic_starts_once_its_start_positions_are_acknowledged() -> None:
     case = Case()
     case.broker.offsets.clear()
     case.broker.unacknowledged_writes = {B}
-    assert case.start_topics() is StartOutcome.UNCONFIRMED
+    case.start_topics()
+    assert case.starts.topics == set()
     case.broker.unacknowledged_writes = set()
-    assert [case.start_topics() for _ in range(2)][1] is StartOutcome.STARTED
-    assert case.broker.offsets == {A: 0, B: 0}
+    for _ in range(2):
+        case.start_topics()
+    assert (case.starts.topics, case.broker.offsets) == ({"orders"}, {A: 0, B: 0})
 
 
 # ------------------------------------------------------------------------------------------------------------- ignore

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from enum import Enum
 from typing import Final
 
 from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
@@ -30,18 +29,6 @@ from rocketmq_spark.source.stream.start_positions import (
 log = logging.getLogger(__name__)
 
 FIRST_MESSAGE: Final = StartingPoint(ConsumeFromWhere.FIRST_OFFSET)
-
-
-class StartOutcome(Enum):
-    """Result of ``TopicStarts.start_topics``: STARTED, or why no topic has started. A later call may start them."""
-
-    STARTED = "all topics of the snapshot have started"
-    SNAPSHOT_INCOMPLETE = "only a complete snapshot shows that a topic has no queues"
-    GROUP_HAS_OTHER_MEMBERS = "the group to reset has other members"
-    QUEUES_UNAVAILABLE = "queues whose group offsets are to be reset are unavailable"
-    COMMITTED_OFFSETS_INCOMPLETE = "a broker has not returned the group's offsets"
-    SEARCH_INCOMPLETE = "a broker has not returned an offset by time"
-    UNCONFIRMED = "a broker has not acknowledged an offset"
 
 
 class TopicStarts:
@@ -80,22 +67,21 @@ class TopicStarts:
         has_offset = start.has_begun or self._options.topic_pattern is None
         return start if has_offset else start.advanced({})
 
-    def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> StartOutcome:
+    def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
         """Start topics that have not started: commit start positions of unread ones, reset the group's offsets if
-        required, wait, and log it. Return STARTED, or why none has started: call it again. Raises permanent errors,
-        those of ``first_positions`` and ``check_assigned``, and OptionError[COMMITTED_OFFSETS_NOT_FOUND]."""
+        required, wait, and log it. All of them start, or none: call it again. Raises permanent errors, those of
+        ``first_positions`` and ``check_assigned``, and OptionError[COMMITTED_OFFSETS_NOT_FOUND]."""
         self._subscribed = snapshot.topics
         resets_group = self.must_reset_group(start)
         has_unavailable = resets_group and self._has_unavailable(start, snapshot)
-        obstacle = self._find_obstacle(membership, snapshot, resets_group, has_unavailable)
-        if obstacle is not None:
-            return obstacle
+        if not self._may_start(membership, snapshot, resets_group, has_unavailable):
+            return
         check_assigned(self._options.assigned or (), start, snapshot)
         queues = [queue for queue in snapshot.bounds if queue.topic not in self.topics]
         self.has_queues = bool(queues)
         stored = membership.stored_offsets(queues)
         if len(stored) < len(queues):
-            return StartOutcome.COMMITTED_OFFSETS_INCOMPLETE
+            return  # a broker has not returned the group's offsets
         point = self._point if resets_group else self._point_of_unread(start, stored)
         plan = plan_start(
             self._options,
@@ -106,20 +92,17 @@ class TopicStarts:
             resets_group=resets_group,
             has_unavailable=has_unavailable,
         )
-        return self._execute(membership, plan, snapshot.bounds, stored)
+        self._execute(membership, plan, snapshot.bounds, stored)
 
-    def _find_obstacle(
+    def _may_start(
         self, membership: Membership, snapshot: MetadataSnapshot, resets_group: bool, has_unavailable: bool
-    ) -> StartOutcome | None:
-        """Return why no topic may start yet, before any request; None if topics may start. If ``resets_group``, record
-        in any case whether the group has other members (``GroupMembers.record_other_members``)."""
+    ) -> bool:
+        """Return whether topics may start, before any request: not if ``snapshot`` is incomplete, nor if the group to
+        reset has other members, nor while its offsets of unavailable queues cannot be reset (``missingQueues``). If
+        ``resets_group``, record in any case whether it has other members (``GroupMembers.record_other_members``)."""
         has_other_members = resets_group and membership.members.record_other_members()
-        if not snapshot.is_complete:
-            return StartOutcome.SNAPSHOT_INCOMPLETE
-        if has_other_members:
-            return StartOutcome.GROUP_HAS_OTHER_MEMBERS
         must_wait = has_unavailable and self._options.missing_queues != "drop"
-        return StartOutcome.QUEUES_UNAVAILABLE if must_wait else None
+        return snapshot.is_complete and not has_other_members and not must_wait
 
     def _has_unavailable(self, start: SourceOffset, snapshot: MetadataSnapshot) -> bool:
         """Return whether ``snapshot`` lacks queues to read that ``start`` has: their group offsets cannot be reset."""
@@ -140,7 +123,7 @@ class TopicStarts:
         plan: StartPlan,
         bounds: Mapping[MessageQueue, QueueBounds],
         stored: Mapping[MessageQueue, int | None],
-    ) -> StartOutcome:
+    ) -> None:
         """Search the offsets by time, reset the group's offsets, commit start positions, wait for each step, and log
         it. Once all are acknowledged the plan's topics have started. Raises the errors of ``first_positions``."""
         if plan.is_reset_void:
@@ -150,15 +133,13 @@ class TopicStarts:
             )
         found = _search_offsets(membership, plan.timestamps_ms)
         if found is None:
-            return StartOutcome.SEARCH_INCOMPLETE
+            return
         first = self._first_positions(plan, bounds, found)
         to_reset = {**{queue: first[queue] for queue in plan.to_move}, **plan.to_restore}
         is_reset = self._reset_group_offsets(membership, to_reset, stored)
         is_committed = self._commit_first(membership, {queue: first[queue] for queue in plan.unread})
-        if not (is_reset and is_committed):
-            return StartOutcome.UNCONFIRMED
-        self._record_start(plan)
-        return StartOutcome.STARTED
+        if is_reset and is_committed:
+            self._record_start(plan)
 
     def _first_positions(
         self, plan: StartPlan, bounds: Mapping[MessageQueue, QueueBounds], found: Mapping[MessageQueue, int]
