@@ -419,8 +419,7 @@ class DecidesUnlisted(Membership):
 
 def _replaced_by(kind: type[GroupMembers], of: Membership) -> GroupMembers:
     """Return members of another class, made as ``Membership`` makes its own."""
-    place = of.members._client_id, of.client, of._routes, of._topics, of._outage_tracker
-    return kind(of._options, *place, started_ms=of._started_ms)
+    return kind(of._options, of.members._client_id, of.client, started_ms=of._started_ms)
 
 
 class _ListsItself(GroupMembers):

@@ -10,10 +10,11 @@ import pytest
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import TOOLS_GROUP, BrokerAddress, MessageQueue
+from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting import message_probes
 from rocketmq_spark.remoting.message_probes import MAX_CONCURRENT_PROBES, find_first_offsets, probe_store_times
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
+from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober, ignore_reset, prober_of
 from rocketmq_spark.remoting.remoting_client import RemotingClient
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -30,6 +31,14 @@ def peer(server: ScriptedBroker) -> Iterator[RemotingClient]:
     pool = ConnectionPool(1000, connect=server.connect)
     yield RemotingClient(BrokerAddress("a:1"), pool, LONG_MS)
     pool.close()
+
+
+def test_prober_with_credentials_is_in_the_group_of_the_query() -> None:
+    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "T"}
+    signed = required | {"accessKey": "key", "secretKey": "secret"}
+    assert prober_of(ReadOptions.parse(required), print) is TOOLS_PROBER
+    assert prober_of(ReadOptions.parse(signed), print) == ("g", print)
+    assert prober_of(ReadOptions.parse(signed)) == ("g", ignore_reset)
 
 
 def test_queues_are_probed_by_the_tools_and_some_at_once(server: ScriptedBroker, peer: RemotingClient) -> None:

@@ -23,14 +23,12 @@ from rocketmq_spark.consumer.membership_state import (
     event_from_lists,
 )
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
-from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.strategy_names import strategy_of
-from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics, warn_of_batch_queues
+from rocketmq_spark.consumer.subscribed_topics import warn_of_batch_queues
 from rocketmq_spark.consumer.subscription_check import SubscriptionCheck, consumer_settings_of
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import UNFILTERED, BrokerAddress
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
@@ -54,9 +52,6 @@ class GroupMembers:
         options: ReadOptions,
         client_id: str,
         client: OutageAwareClient,
-        routes: RouteTable,
-        topics: SubscribedTopics,
-        outage_tracker: OutageTracker,
         *,
         started_ms: int,
         checkpoint_id: str | None = None,
@@ -66,10 +61,8 @@ class GroupMembers:
         self._group = options.consumer_group
         self._client_id = client_id
         self._client = client
-        self._routes = routes
-        self._topics = topics
-        self._topics_version = topics.version
-        self._outage_tracker = outage_tracker
+        self._routes, self._topics, self._outage_tracker = client.routes, client.topics, client.outage_tracker
+        self._topics_version = self._topics.version
         self._started_ms = started_ms
         self._registered: set[BrokerAddress] = set()
         """Addresses that have acknowledged a heartbeat."""
@@ -99,17 +92,18 @@ class GroupMembers:
 
     def send_first_heartbeats(self) -> None:
         """Send heartbeats, as ``heartbeat`` does, only to addresses that have not acknowledged one with the current
-        topics yet. Then let masters compile a SQL92 filter (``_check_filter``), and raise its errors."""
+        topics yet. Once any broker has acknowledged one, ``_warn_of_batch_queues``. Then let masters compile a SQL92
+        filter (``_check_filter``), and raise its errors."""
         self._send(self._client.slave_reads.heartbeat_addresses() - self._subscribed)
+        if self._registered:
+            self._warn_of_batch_queues()
         self._check_filter()
 
     def _check_filter(self) -> None:
         """With a SQL92 filter, request each responsive master to compile it, once for each address, for the first
-        topic; wait. Before that, with any filter, run ``_warn_of_batch_queues``. Masters that do not respond are
-        requested again by the next call. Raises BrokerError[FILTER_EXPRESSION_INVALID | PROPERTY_FILTER_DISABLED],
-        TransportError[FILTER_NOT_VERIFIABLE]."""
+        topic; wait. Masters that do not respond are requested again by the next call. Raises
+        BrokerError[FILTER_EXPRESSION_INVALID | PROPERTY_FILTER_DISABLED], TransportError[FILTER_NOT_VERIFIABLE]."""
         options, message_filter = self._options, self._options.message_filter
-        self._warn_of_batch_queues()
         if not message_filter.is_sql or not self._topics.selected:
             return
         names = filter(options.reads_from, self._routes.broker_names())
@@ -123,18 +117,13 @@ class GroupMembers:
         self._filtering |= {address for name in checked if (address := masters[name]) is not None}
 
     def _warn_of_batch_queues(self) -> None:
-        """Once a broker has acknowledged a heartbeat, request the settings of each filtered topic from one broker, and
-        wait. Log a warning if the topic has batch consume queues. Each topic is requested once, also if the request
-        fails."""
-        for topic in sorted(self._unknown_queue_types) if self._has_registered() else ():
+        """Request the settings of each filtered topic from one broker, and wait. Log a warning if the topic has batch
+        consume queues. Each topic is requested once, also if the request fails."""
+        for topic in sorted(self._unknown_queue_types):
             self._unknown_queue_types.discard(topic)
             settings = self._client.call_any(partial(_query_topic_settings, topic))
             if settings is not None and settings.has_batch_queues:
                 warn_of_batch_queues(topic)
-
-    def _has_registered(self) -> bool:
-        """Return whether any broker has acknowledged a heartbeat of this member since its start."""
-        return bool(self._registered)
 
     def _send(self, addresses: Iterable[BrokerAddress]) -> None:
         """Send heartbeats concurrently, wait for all responses, and record which addresses acknowledged. Failures are

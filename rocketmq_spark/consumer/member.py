@@ -36,7 +36,7 @@ from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.local_address import local_ip
 from rocketmq_spark.remoting.outage_log import Outage, Throttle
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
+from rocketmq_spark.remoting.prober import prober_of
 from rocketmq_spark.remoting.route_table import history_of
 from rocketmq_spark.remoting.tail_watch import PullCallback, TailWatch
 from rocketmq_spark.wire.body.task_report import Recipient, TaskReport, decode_task_report
@@ -79,8 +79,10 @@ class Member:
         clock: Clock = monotonic_ms,
         *,
         checkpoint_id: str | None = None,
+        restores_resets: bool = False,
     ) -> None:
-        """Send nothing. Raises the errors of ``Membership`` and ``_local_offsets``."""
+        """Send nothing. ``restores_resets``: whether ``leave_group`` restores operators' resets that no plan has
+        applied, see ``Membership.leave``. Raises the errors of ``Membership`` and ``_local_offsets``."""
         self._options = options
         self._watch = watch
         self._clock = clock
@@ -91,8 +93,8 @@ class Member:
             security=options.security,
         )
         self._reported_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
-        history = history_of(options.name_servers)
-        self._cluster = ClusterClient.of(options, self._pool, self._new_prober(), history)
+        prober = prober_of(options, lambda queue, offset: self._reported_resets.put((queue, offset)))
+        self._cluster = ClusterClient.of(options, self._pool, prober, history_of(options.name_servers))
         self.client_id: Final = _client_id(options)
         self.report_to: Final = Recipient(self.client_id, os.urandom(REPORT_TOKEN_BYTES).hex())
         """Recipient of the reports of the member's tasks."""
@@ -114,8 +116,7 @@ class Member:
         self._has_change = False
         self._last_changes = 0
         self._failed_works: dict[str, Throttle] = {}
-        self.restores_resets = False
-        """Whether ``leave_group`` restores operators' resets that no plan has applied, see ``Membership.leave``."""
+        self._restores_resets = restores_resets
         self._tail_watch = TailWatch(self._long_poll, self._notify_change, clock)
         self._task_reports: SimpleQueue[TaskReport] = SimpleQueue()
         self._woken = threading.Event()
@@ -149,7 +150,7 @@ class Member:
         # A signal between acquiring the lock and its block leaves it held by this thread; the other never acquires it.
         self._thread.join(LAST_WORK_MS / 1000)
         with self.group_lock() as membership:
-            membership.leave(restores_resets=self.restores_resets)
+            membership.leave(restores_resets=self._restores_resets)
         if self._options.assigned is None:
             log.info("GROUP_LEFT: Left the group")
 
@@ -194,14 +195,6 @@ class Member:
         """Return whether any of ``links`` is not the current one: its broker may have been restarted. A None among them
         (a proxy) never counts as lost. Sends nothing."""
         return any(link is not None and self._cluster.connection_number(link[0]) != link[1] for link in links)
-
-    def _new_prober(self) -> Prober:
-        """Return the prober for probes outside of ``OutageAwareClient``. Without credentials it pulls in the tools'
-        group. With credentials it pulls in the query's group, and queues operators' resets that it consumes for the
-        next ``group_lock``."""
-        if self._options.security.credentials is None:
-            return TOOLS_PROBER
-        return Prober(self._options.consumer_group, lambda queue, offset: self._reported_resets.put((queue, offset)))
 
     @property
     def outages(self) -> tuple[Outage, ...]:

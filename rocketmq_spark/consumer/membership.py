@@ -94,15 +94,10 @@ class Membership(PlannerRequests):
         self._routes = cluster.routes
         self._topics = SubscribedTopics(options)
         self._outage_tracker = OutageTracker(self._topics, self._routes, clock)
-        self.client = OutageAwareClient(options, cluster, self._topics, self._outage_tracker)
-        place = client_id, self.client, self._routes, self._topics, self._outage_tracker
-        self.members = (
-            GroupMembers(options, *place, started_ms=started_ms, checkpoint_id=checkpoint_id)
-            if options.assigned is None
-            else StandaloneConsumer(options, *place, started_ms=started_ms)
-        )
+        self.client = OutageAwareClient(options, cluster, self._topics, self._outage_tracker, self._record_reset)
+        members = GroupMembers if options.assigned is None else StandaloneConsumer
+        self.members = members(options, client_id, self.client, started_ms=started_ms, checkpoint_id=checkpoint_id)
         self.resets = OffsetResets(group, self.client)
-        self.client.set_reset_callback(self.resets.record)
         store = local_offsets or RemoteBrokerOffsetStore(group, self.client, self.resets)
         link_to = self.client.link if local_offsets is None else _no_link
         self._rebalance_impl = RebalanceImpl(group, client_id, strategy_of(options))
@@ -113,6 +108,10 @@ class Membership(PlannerRequests):
         self._queue_states = QueueStates()
         self._ownership_changes = 0
         self._last_view: MemberView | None = None
+
+    def _record_reset(self, queue: MessageQueue, offset: int) -> None:
+        """Record an operator's reset that a message probe has received. Sends nothing."""
+        self.resets.record(queue, offset)
 
     # ------------------------------------------------------------------------------------------ for the planner
 

@@ -21,7 +21,7 @@ from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.grouping import grouped
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
+from rocketmq_spark.remoting.prober import OnReset, ignore_reset, prober_of
 from rocketmq_spark.remoting.retry import (
     Retryability,
     broker_subject,
@@ -53,23 +53,23 @@ class OutageAwareClient:
     """
 
     def __init__(
-        self, options: ReadOptions, cluster: ClusterApi, topics: SubscribedTopics, outage_tracker: OutageTracker
+        self,
+        options: ReadOptions,
+        cluster: ClusterApi,
+        topics: SubscribedTopics,
+        outage_tracker: OutageTracker,
+        on_reset: OnReset = ignore_reset,
     ) -> None:
+        """Send nothing. ``on_reset``: see ``prober_of``; called with operators' resets that message probes receive."""
+        self.routes: Final = cluster.routes
+        self.topics: Final = topics
+        self.outage_tracker: Final = outage_tracker
         self._options = options
         self._cluster = cluster
-        self._routes = cluster.routes
-        self._outage_tracker = outage_tracker
-        self._prober = TOOLS_PROBER
-        self.slave_reads: Final = SlaveReads(options, self._routes, outage_tracker)
+        self._prober = prober_of(options, on_reset)
+        self.slave_reads: Final = SlaveReads(options, self.routes, outage_tracker)
         self.topic_routes: Final = TopicRoutes(options, cluster, topics, self.slave_reads, outage_tracker)
         self._identities = BrokerIdentities(cluster, self.slave_reads.address)
-
-    def set_reset_callback(self, on_reset: Callable[[MessageQueue, int], None]) -> None:
-        """With credentials, make later message probes pull in the query's group. A broker returns an operator's reset
-        to one pull only: if that is a probe, ``on_reset`` is called with the queue and the offset of the reset. Without
-        credentials do nothing: probes pull in the tools' group. Send nothing."""
-        if self._options.security.credentials is not None:
-            self._prober = Prober(self._options.consumer_group, on_reset)
 
     # ------------------------------------------------------------------------------------------ requests
 
@@ -85,7 +85,7 @@ class OutageAwareClient:
         """Return the response or None as ``call`` does. ``of_slaves``: while the master is missing or unresponsive,
         call a slave, if ``readFrom`` allows slaves."""
         address = (self.slave_reads.address if of_slaves else self.slave_reads.master)(broker_name)
-        if address is None or not self._outage_tracker.may_call(broker_name) or not self._verify_brokers([broker_name]):
+        if address is None or not self.outage_tracker.may_call(broker_name) or not self._verify_brokers([broker_name]):
             return None
         try:
             response = call(self._cluster.broker(address))
@@ -94,7 +94,7 @@ class OutageAwareClient:
                 raise
             self._record_failure(broker_name, error)
             return None
-        self._outage_tracker.record_success(broker_subject(broker_name))
+        self.outage_tracker.record_success(broker_subject(broker_name))
         return response
 
     def _verify_brokers(self, broker_names: Iterable[str]) -> list[str]:
@@ -159,7 +159,7 @@ class OutageAwareClient:
             if (
                 address is not None
                 and broker_name not in call_round.failures
-                and self._outage_tracker.may_call(broker_name)
+                and self.outage_tracker.may_call(broker_name)
             ):
                 call_round.try_call(broker_name, futures, key, partial(submit, self._cluster.broker(address), key))
         responses: dict[K, T] = {}
@@ -169,7 +169,7 @@ class OutageAwareClient:
             self._record_failure(broker_name, error)
         for broker_name in call_round.responded - call_round.failures.keys():
             if not self._identities.is_mismatched(broker_name):
-                self._outage_tracker.record_success(broker_subject(broker_name))
+                self.outage_tracker.record_success(broker_subject(broker_name))
         return responses
 
     def refresh_routes(self) -> None:
@@ -184,7 +184,7 @@ class OutageAwareClient:
     def call_any(self, call: Callable[[BrokerApi], T]) -> T | None:
         """Send a blocking request to one responsive master, not verified, and return the response. Return None, without
         an outage, if there is no such master or the request fails, also by a permanent error."""
-        address = next(iter(self._outage_tracker.responsive_masters().values()), None)
+        address = next(iter(self.outage_tracker.responsive_masters().values()), None)
         if address is None:
             return None
         try:
@@ -214,25 +214,25 @@ class OutageAwareClient:
 
     def deletes_offsets(self, broker_name: str) -> bool:
         """Return whether the master's version deletes offsets with their topic; False while unknown. Sends nothing."""
-        address = self._routes.master(broker_name)
+        address = self.routes.master(broker_name)
         return address is not None and self._cluster.version(address) >= OFFSET_DELETION_VERSION
 
     def _record_failure(self, broker_name: str, error: RocketMQError) -> None:
         """Record a transient ``error`` as outage of the broker, with limit ``clusterTimeoutMs``; raise nothing."""
-        self._outage_tracker.record_failure(broker_subject(broker_name), error, self._options.cluster_timeout_ms)
+        self.outage_tracker.record_failure(broker_subject(broker_name), error, self._options.cluster_timeout_ms)
 
     # ------------------------------------------------------------------------------------------ commits
 
     def may_commit(self, queue: MessageQueue) -> bool:
         """Return whether its broker is not read at a slave, and its last commit did not fail, or the pause is over."""
-        return queue.broker_name not in self.slave_reads.addresses and self._outage_tracker.may_commit(queue)
+        return queue.broker_name not in self.slave_reads.addresses and self.outage_tracker.may_commit(queue)
 
     def record_commit(self, queue: MessageQueue, error: RocketMQError | None) -> None:
         """Record a commit; ``error`` None: stored. Its limit ``clusterTimeoutMs`` counts from the first failed one."""
         if error is None:
-            self._outage_tracker.commit_succeeded(queue)
+            self.outage_tracker.commit_succeeded(queue)
         else:
-            self._outage_tracker.commit_failed(queue, error, self._options.cluster_timeout_ms)
+            self.outage_tracker.commit_failed(queue, error, self._options.cluster_timeout_ms)
 
     # ------------------------------------------------------------------------------------------ offsets of queues
 
@@ -240,7 +240,7 @@ class OutageAwareClient:
         """Request the bounds of all readable queues (``assign``: its own), concurrently, once per topic and broker;
         wait; verify brokers that returned none, and wait; return the bounds. Missing are queues of unresponsive brokers
         (outages), and of deleted topics (no outage). Permanent errors are raised. ``of_slaves``: see ``call_each``."""
-        readable = {topic: set(filter(self._options.reads, queues)) for topic, queues in self._routes.queues.items()}
+        readable = {topic: set(filter(self._options.reads, queues)) for topic, queues in self.routes.queues.items()}
         requests = {
             (topic, broker_name): broker_name
             for topic, queues in readable.items()
@@ -267,7 +267,7 @@ class OutageAwareClient:
         BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED]. Transient failures are outages."""
         requests = {
             (topic, broker.broker_name): broker.broker_name
-            for topic, route in self._routes.routes.items()
+            for topic, route in self.routes.routes.items()
             for broker in route.brokers
             if self._options.reads_from(broker.broker_name)
         }
@@ -306,9 +306,9 @@ class OutageAwareClient:
         except BrokerError as error:
             if not is_broker_error(error):
                 raise
-            self._outage_tracker.record_failure(subject, error, self._options.cluster_timeout_ms)
+            self.outage_tracker.record_failure(subject, error, self._options.cluster_timeout_ms)
             return {}
-        self._outage_tracker.record_success(subject)
+        self.outage_tracker.record_success(subject)
         return found
 
     def _probe_sizes_at(self, broker: BrokerApi, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:

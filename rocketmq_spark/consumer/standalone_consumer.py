@@ -6,8 +6,6 @@ do, and uses the group's offsets as a member does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.consumer.membership_state import MembershipAction
@@ -20,12 +18,13 @@ class StandaloneConsumer(GroupMembers):
     _checked: frozenset[BrokerAddress] = frozenset()
     """Masters at which the group was checked."""
 
-    def _send(self, addresses: Iterable[BrokerAddress]) -> None:
+    def heartbeat(self) -> None:
         """Send no heartbeat."""
 
-    def _has_registered(self) -> bool:
-        """Return True: there is no heartbeat to wait for."""
-        return True
+    def send_first_heartbeats(self) -> None:
+        """Send no heartbeat. Check the filter as ``GroupMembers.send_first_heartbeats`` does, and raise its errors."""
+        self._warn_of_batch_queues()
+        self._check_filter()
 
     def next_heartbeats(self) -> Heartbeats:
         """Return heartbeats to no address."""

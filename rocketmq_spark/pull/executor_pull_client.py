@@ -18,7 +18,7 @@ from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_co
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.cluster_client import MAX_SHARED_CLIENTS, ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
-from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober, ignore_reset
+from rocketmq_spark.remoting.prober import prober_of
 from rocketmq_spark.remoting.retry import is_busy
 from rocketmq_spark.remoting.route_table import RouteHistory, history_of
 from rocketmq_spark.wire.body.task_report import Recipient, TaskReport, encode_task_report
@@ -44,8 +44,7 @@ class ExecutorPullClient:
         self._credentials = options.security.credentials
         self._pull_connections = pull_connections
         self._broker_names: WeakKeyDictionary[PullConnection, str | None] = WeakKeyDictionary()
-        prober = TOOLS_PROBER if self._credentials is None else Prober(options.consumer_group, ignore_reset)
-        self.cluster: Final = ClusterClient.of(options, pool, prober, history)
+        self.cluster: Final = ClusterClient.of(options, pool, prober_of(options), history)
         self._routes = self.cluster.routes
 
     def pull(

@@ -128,8 +128,8 @@ class SourceRun(Run):
         may_stop_without_call: bool = False,
     ) -> None:
         super().__init__()
-        self.member = Member(options, self._parent.leave_as_orphan, checkpoint_id=checkpoint_id)
-        self.member.restores_resets = may_stop_without_call
+        leave_as_orphan, restores_resets = self._parent.leave_as_orphan, may_stop_without_call
+        self.member = Member(options, leave_as_orphan, checkpoint_id=checkpoint_id, restores_resets=restores_resets)
         set_log_context(options.log_level, group=options.consumer_group, clientId=self.member.client_id)
         self.drain = DrainRequest(control_before)
         self.planner = BatchPlanner(self.member, options, self.drain, monotonic_ms)
