@@ -25,7 +25,7 @@ OUR_OWN = {
     # What the member needs because it lives in Spark, and what no Java class has as a subject.
     "consumer/broker_identities.py", "consumer/group_members.py", "consumer/offset_committer.py",
     "consumer/heartbeats.py", "consumer/cluster_api.py",
-    "consumer/membership.py", "consumer/planner_requests.py", "consumer/offset_file.py", "consumer/outage_tracker.py",
+    "consumer/membership.py", "consumer/offset_file.py", "consumer/outage_tracker.py",
     "consumer/offset_resets.py",
     "consumer/membership_state.py", "consumer/strategy_names.py", "consumer/subscription_check.py",
     "consumer/group_lock.py", "consumer/slave_reads.py", "consumer/standalone_consumer.py",

@@ -198,8 +198,8 @@ class KeepsFirstPositions(SimulatedMember):
             self._first |= first
             return first.keys() | offsets.raise_to({q: required[q] for q in required.keys() - first.keys()})
 
-        raised = Lent(offsets, raise_to=raise_to)
-        return Lent(super().lend(membership), offsets=raised, stored_offsets=stored_offsets)
+        first_kept = Lent(offsets, raise_to=raise_to, stored_offsets=stored_offsets)
+        return Lent(super().lend(membership), offsets=first_kept)
 
 
 class StartsNewQueuesAtTheirEnd(BatchPlanner):
@@ -549,4 +549,4 @@ class PlansWithEarlyOffsets(SimulatedMember):
         def stored_offsets(queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
             return {queue: early_offsets.get(queue, at) for queue, at in store.stored_offsets(queues).items()}
 
-        return Lent(super().lend(membership), stored_offsets=stored_offsets)
+        return Lent(super().lend(membership), offsets=Lent(membership.offsets, stored_offsets=stored_offsets))

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -11,7 +12,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queue, queues
 from connector_tests.support.simulated_cluster import Reach, SimulatedBroker, SimulatedCluster, SimulatedClusterClient
 from connector_tests.support.simulated_group import SimulatedGroup
-from connector_tests.support.simulated_query import SimulatedQuery
+from connector_tests.support.simulated_query import Lent, SimulatedQuery
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.membership_state import DUPLICATE_CLIENT_ID_LIMIT_MS
 from rocketmq_spark.errors import MembershipError, OptionError
@@ -135,9 +136,9 @@ def test_start_without_an_unavailable_queue_depends_on_missing_queues(missing_qu
 
 def test_nothing_starts_without_committed_offsets_of_a_broker() -> None:
     case = Case()
-    snapshot = case.member.refresh_metadata()
-    case.broker.reach = Reach.UNRESPONSIVE
-    case.starts.start_topics(case.member, NEW, snapshot)
+    offsets = Lent(case.member.offsets, stored_offsets=lambda queues: {A: 5})
+    membership = cast(Membership, Lent(case.member, offsets=offsets))
+    case.starts.start_topics(membership, NEW, case.member.refresh_metadata())
     assert case.starts.topics == set()
 
 

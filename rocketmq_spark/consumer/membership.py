@@ -22,7 +22,6 @@ from rocketmq_spark.consumer.offset_committer import OffsetCommitter, OffsetStor
 from rocketmq_spark.consumer.offset_resets import OffsetResets
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
-from rocketmq_spark.consumer.planner_requests import PlannerRequests
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.consumer.queue_locks import QueueLocks
 from rocketmq_spark.consumer.rebalance import QueueEvent, QueueState, QueueStates, RebalanceImpl, RebalancePlan
@@ -61,7 +60,7 @@ class Published:
         return self.next_try_ms is not None and now_ms >= self.next_try_ms
 
 
-class Membership(PlannerRequests):
+class Membership:
     """One member of ``options.consumer_group``: its queues, ranges in flight, offsets. Callers hold the ``GroupLock``.
 
     ``clock``, ``lease_clock``: monotonic milliseconds; ``lease_clock`` includes the time in which the machine sleeps.
@@ -95,6 +94,7 @@ class Membership(PlannerRequests):
         self._topics = SubscribedTopics(options)
         self._outage_tracker = OutageTracker(self._topics, self._routes, clock)
         self.client = OutageAwareClient(options, cluster, self._topics, self._outage_tracker, self._record_reset)
+        self.slave_reads = self.client.slave_reads
         members = GroupMembers if options.assigned is None else StandaloneConsumer
         self.members = members(options, client_id, self.client, started_ms=started_ms, checkpoint_id=checkpoint_id)
         self.resets = OffsetResets(group, self.client)
@@ -144,7 +144,7 @@ class Membership(PlannerRequests):
             links,
             self._usable(QueueState.RELEASING) if is_decided else no_queues,
             frozenset(filter(self.client.deletes_offsets, links)),
-            self.client.slave_reads.brokers,
+            self.slave_reads.brokers,
             frozenset(self._topics),
         )
 
@@ -327,7 +327,7 @@ class Membership(PlannerRequests):
     @property
     def masters(self) -> dict[str, BrokerAddress]:
         """Addresses to pull from, by broker name: masters, or slaves that ``readFrom`` or ``SlaveReads`` selects."""
-        return self._routes.pull_addresses(self._options.read_from) | self.client.slave_reads.addresses
+        return self._routes.pull_addresses(self._options.read_from) | self.slave_reads.addresses
 
     @property
     def process_queues(self) -> tuple[ProcessQueue, ...]:

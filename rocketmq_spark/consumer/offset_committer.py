@@ -209,6 +209,10 @@ class OffsetCommitter:
 
     # ------------------------------------------------------------------------------------------ offsets of the store
 
+    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """Return ``OffsetStore.stored_offsets``: requests of brokers, for which this waits, or of the query's file."""
+        return self.store.stored_offsets(queues)
+
     def raise_to(self, targets: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
         """Read the stored offsets, write those of ``targets`` that are larger, wait, and return the queues whose stored
         offset is confirmed to be at least the target. ``check`` is called with the required writes, by queue, and

@@ -204,10 +204,10 @@ class BatchPlanner:
             return False
         self._mark_completed(start)
         with self._member.group_lock() as membership:
-            targets.lower_to_bounds(membership.query_bounds())
-            stored = membership.stored_offsets(targets.offsets)
-            lagging = targets.lagging_brokers(membership.brokers_at_slaves, start, stored)
-            membership.require_masters(lagging | brokers_of(membership.offsets.unconfirmed))
+            targets.lower_to_bounds(membership.client.query_bounds())
+            stored = membership.offsets.stored_offsets(targets.offsets)
+            lagging = targets.lagging_brokers(membership.slave_reads.brokers, start, stored)
+            membership.slave_reads.require_masters(lagging | brokers_of(membership.offsets.unconfirmed))
             return targets.check_progress(start, stored, self._clock(), lagging) and membership.offsets.persist()
 
     def _try_release_queues(self, start: SourceOffset) -> bool:
@@ -216,7 +216,7 @@ class BatchPlanner:
         change, and refresh after one, which raises for a server that is unresponsive for its limit."""
         with self._member.group_lock() as membership:
             is_confirmed = membership.offsets.persist()
-            membership.require_masters(brokers_of(membership.offsets.unconfirmed))
+            membership.slave_reads.require_masters(brokers_of(membership.offsets.unconfirmed))
         if is_confirmed:
             if not self._drain.claim():
                 return False
@@ -237,14 +237,14 @@ class BatchPlanner:
         with self._member.group_lock() as membership:
             membership.resets.consume_marks([one.queue for one in end.ranges()])
             self.masters = membership.masters
-            lost = deleted(required, membership.query_bounds())
+            lost = deleted(required, membership.client.query_bounds())
         self._report(lost)
         return lost
 
     def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
         """Refresh, rebalance, start topics, resolve positions, plan, and mark the ranges in flight. Return the batch's
         end, without ranges if there are only first or lower positions; ``start`` itself if there is nothing new."""
-        membership.end_master_requirement(is_reading=self._targets is None)
+        membership.slave_reads.end_requirement(is_reading=self._targets is None)
         snapshot = without_lagging(membership.refresh_metadata(start.queues), start)
         self.masters = membership.masters
         self._missing.update(snapshot.unavailable, start, self._clock())
@@ -261,13 +261,13 @@ class BatchPlanner:
         snapshot, positions = self._resolve_positions(membership, start, snapshot, stored)
         self._stop_watching(start, snapshot, set(candidates) - positions.keys())
         positions = {queue: position for queue, position in positions.items() if queue in snapshot.owned}
-        targets, probe = self._targets.offsets if self._targets else None, membership.probe_sizes
+        targets, probe = self._targets.offsets if self._targets else None, membership.client.probe_sizes
         planned = self._admission.plan(
             positions, snapshot.bounds, start, limit=limit, targets=targets, now_ms=self._clock(), probe_sizes=probe
         )
         if start.advanced(planned) == start:
             planned = {}  # the last batch again, after a reset: to Spark an equal offset is no batch: move back
-        membership.end_master_requirement(is_reading=bool(planned))
+        membership.slave_reads.end_requirement(is_reading=bool(planned))
         membership.mark_in_flight({queue: (plan.begin_offset, plan.end_offset) for queue, plan in planned.items()})
         self._record_plan(snapshot, positions, planned)
         lower = positions_below(positions, {queue: progress.end_offset for queue, progress in start.queues.items()})
@@ -310,7 +310,7 @@ class BatchPlanner:
         facts = self._collect_facts(membership, start, snapshot, stored)
         snapshot = replace(snapshot, bounds=facts.bounds)
         resolution = resolve_positions(start, facts, has_own_offsets=self._options.has_own_offsets)
-        confirmed = self._commit(membership, resolution, partial(over_same_links, snapshot, membership.link))
+        confirmed = self._commit(membership, resolution, partial(over_same_links, snapshot, membership.client.link))
         confirmed |= queues_at_slaves(resolution.positions, snapshot)  # committed when there is a master again
         self._verified.mark_verified(confirmed, snapshot)
         resolved = {queue: position for queue, position in resolution.positions.items() if queue in confirmed}
@@ -333,20 +333,20 @@ class BatchPlanner:
         )
         unverified = [queue for queue in stored if queue not in self._verified]
         to_check = last_read(unverified, start, bounds)
-        checked = membership.probe_store_times(to_check)
+        checked = membership.client.probe_store_times(to_check)
         later = stored_later(checked, start)
         if later or beyond_end:
             # Another member may have read further since the snapshot; bounds requested now cannot be older.
-            bounds = membership.query_bounds()
+            bounds = membership.client.query_bounds()
             grown = last_read([one for one in unverified if one in bounds and one not in to_check], start, bounds)
             to_check |= grown
-            checked |= membership.probe_store_times(grown)
+            checked |= membership.client.probe_store_times(grown)
             later = stored_later(checked, start)
         readable = [queue for queue in stored if queue in bounds and (queue in checked or queue not in to_check)]
         emptied = {queue for queue in self._verified.emptied if stored.get(queue) is not None}
         to_compare = set(readable) - emptied - queues_at_slaves(readable, snapshot)
         after_ms = recreated_queues(to_compare, later, start, bounds)
-        begin = membership.search_offsets({queue: ms + 1 for queue, ms in after_ms.items()})
+        begin = membership.client.search_offsets({queue: ms + 1 for queue, ms in after_ms.items()})
         other = {
             queue: recreated_from(begin[queue], start.queues[queue]) if queue in begin else None
             for queue in readable
@@ -363,7 +363,7 @@ class BatchPlanner:
         for queue in resolution.discard:
             membership.offsets.discard(queue)
         unresolved = resolution.lower_to.keys() - membership.offsets.replace_offsets(resolution.lower_to)
-        targets, at_slaves = resolution.raise_to.items(), membership.brokers_at_slaves
+        targets, at_slaves = resolution.raise_to.items(), membership.slave_reads.brokers
         required = {one: at for one, at in targets if one not in unresolved and one.broker_name not in at_slaves}
         return membership.offsets.raise_to(required, check)
 
@@ -374,7 +374,7 @@ class BatchPlanner:
 
     def _query_stored_offsets(self, membership: Membership, candidates: Collection[MessageQueue]) -> GroupOffsets:
         """Request the group's offsets and wait; return those of responsive brokers in the order of ``candidates``."""
-        stored = membership.stored_offsets(candidates)
+        stored = membership.offsets.stored_offsets(candidates)
         return {queue: stored[queue] for queue in candidates if queue in stored}
 
     def _apply_resets(self, membership: Membership, snapshot: MetadataSnapshot) -> dict[MessageQueue, Position]:

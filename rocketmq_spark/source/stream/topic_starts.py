@@ -79,7 +79,7 @@ class TopicStarts:
         check_assigned(self._options.assigned or (), start, snapshot)
         queues = [queue for queue in snapshot.bounds if queue.topic not in self.topics]
         self.has_queues = bool(queues)
-        stored = membership.stored_offsets(queues)
+        stored = membership.offsets.stored_offsets(queues)
         if len(stored) < len(queues):
             return  # a broker has not returned the group's offsets
         point = self._point if resets_group else self._point_of_unread(start, stored)
@@ -195,5 +195,5 @@ def _search_offsets(
     """Request and return the first offset of each queue at its timestamp (epoch ms) or later, the max offset if there
     is none; {} without timestamps. None if a queue has no result, because its broker is unresponsive: a topic starts as
     a whole."""
-    found = membership.search_offsets(timestamps_ms) if timestamps_ms else {}
+    found = membership.client.search_offsets(timestamps_ms) if timestamps_ms else {}
     return found if len(found) == len(timestamps_ms) else None
