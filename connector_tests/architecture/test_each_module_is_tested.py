@@ -95,6 +95,7 @@ THROUGH = {
     "remoting.future": ("integration/test_simulated_broker.py", "consumer.cluster_api"),
     "pop.topic_checks": ("integration/test_receiver.py", "pop.remoting_transport"),
     "remoting.read_checks": ("integration/test_broker_operations.py", "remoting.broker"),
+    "source.stream.queue_facts": ("unit/test_recreated_queues.py", "source.stream.batch_planner"),
     "wire.arrow.record_columns": ("unit/test_columns.py", "wire.arrow.columns"),
 }
 """The test module that is a module's own, and the module whose names it uses, which imports it."""

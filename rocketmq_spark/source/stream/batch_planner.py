@@ -29,7 +29,6 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position, idle_progress, positions_below
 from rocketmq_spark.source.stream.position_resolution import (
     PositionResolution,
-    QueueFacts,
     brokers_of,
     queues_at_slaves,
     reset_positions,
@@ -37,23 +36,15 @@ from rocketmq_spark.source.stream.position_resolution import (
     warn_of_emptied,
     warn_of_reset,
     without_lagging,
-    without_older,
 )
 from rocketmq_spark.source.stream.progress import Backlog
-from rocketmq_spark.source.stream.queue_identity import (
-    VerifiedQueues,
-    last_read,
-    over_same_links,
-    recreated_from,
-    recreated_queues,
-    stored_later,
-)
+from rocketmq_spark.source.stream.queue_facts import GroupOffsets, collect_facts
+from rocketmq_spark.source.stream.queue_identity import VerifiedQueues, over_same_links
 from rocketmq_spark.source.stream.topic_starts import TopicStarts
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
 
-GroupOffsets: TypeAlias = Mapping[MessageQueue, int | None]
 Planned: TypeAlias = Mapping[MessageQueue, QueueProgress]
 Positions: TypeAlias = Mapping[MessageQueue, Position]
 
@@ -307,7 +298,7 @@ class BatchPlanner:
         """Resolve where the queues of ``stored`` resume, raise the group's offsets to it, or lower them to it where a
         queue no longer reaches them, and wait. Then apply operators' resets, but not before ``groupOffsets``. Return
         ``snapshot`` with the bounds used, and, by queue, the positions that are confirmed or at a slave."""
-        facts = self._collect_facts(membership, start, snapshot, stored)
+        facts = collect_facts(membership, self._verified, start, snapshot, stored)
         snapshot = replace(snapshot, bounds=facts.bounds)
         resolution = resolve_positions(start, facts, has_own_offsets=self._options.has_own_offsets)
         confirmed = self._commit(membership, resolution, partial(over_same_links, snapshot, membership.client.link))
@@ -316,43 +307,6 @@ class BatchPlanner:
         resolved = {queue: position for queue, position in resolution.positions.items() if queue in confirmed}
         resets = {} if self._starts.must_reset_group(start) else self._apply_resets(membership, snapshot)
         return snapshot, resolved | resets
-
-    def _collect_facts(
-        self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
-    ) -> QueueFacts:
-        """Request and return the facts of the queues of ``without_older(stored)`` whose requests do not fail. Mark
-        doubtful queues, and those without a confirmed offset, as unverified, and probe the last read messages of
-        unverified ones. If one may be re-created, request the bounds of all, and search re-created ones by time."""
-        offsets, bounds = membership.offsets, snapshot.bounds
-        stored = without_older(stored, start, snapshot)
-        suspect = frozenset(offsets.suspect)
-        beyond_end = {queue for queue, at in stored.items() if at is not None and at > bounds[queue].max_offset}
-        doubtful = suspect | beyond_end  # an offset beyond the end may conceal that the group's offset has vanished
-        self._verified.mark_unverified(
-            queue for queue, at in stored.items() if at is None or queue in doubtful or not offsets.has_confirmed(queue)
-        )
-        unverified = [queue for queue in stored if queue not in self._verified]
-        to_check = last_read(unverified, start, bounds)
-        checked = membership.client.probe_store_times(to_check)
-        later = stored_later(checked, start)
-        if later or beyond_end:
-            # Another member may have read further since the snapshot; bounds requested now cannot be older.
-            bounds = membership.client.query_bounds()
-            grown = last_read([one for one in unverified if one in bounds and one not in to_check], start, bounds)
-            to_check |= grown
-            checked |= membership.client.probe_store_times(grown)
-            later = stored_later(checked, start)
-        readable = [queue for queue in stored if queue in bounds and (queue in checked or queue not in to_check)]
-        emptied = {queue for queue in self._verified.emptied if stored.get(queue) is not None}
-        to_compare = set(readable) - emptied - queues_at_slaves(readable, snapshot)
-        after_ms = recreated_queues(to_compare, later, start, bounds)
-        begin = membership.client.search_offsets({queue: ms + 1 for queue, ms in after_ms.items()})
-        other = {
-            queue: recreated_from(begin[queue], start.queues[queue]) if queue in begin else None
-            for queue in readable
-            if queue in begin or queue not in after_ms
-        }
-        return QueueFacts(bounds, {queue: stored[queue] for queue in other}, other, suspect, emptied)
 
     def _commit(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
         """Log emptied, lost and passed-over offsets, or raise DataLossError (``failOnDataLoss``); discard, lower and

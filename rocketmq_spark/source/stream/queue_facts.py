@@ -1,0 +1,75 @@
+"""Facts of the queues that may be planned: the group's offsets, and which of the queues are still those that were read.
+
+``queue_identity`` and ``position_resolution`` decide which requests are needed, and what their results mean."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TypeAlias
+
+from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
+from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
+from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.source.stream.offsets import SourceOffset
+from rocketmq_spark.source.stream.position_resolution import QueueFacts, queues_at_slaves, without_older
+from rocketmq_spark.source.stream.queue_identity import (
+    VerifiedQueues,
+    last_read,
+    recreated_from,
+    recreated_queues,
+    stored_later,
+)
+
+Bounds: TypeAlias = Mapping[MessageQueue, QueueBounds]
+GroupOffsets: TypeAlias = Mapping[MessageQueue, int | None]
+
+
+def collect_facts(
+    membership: Membership,
+    verified: VerifiedQueues,
+    start: SourceOffset,
+    snapshot: MetadataSnapshot,
+    stored: GroupOffsets,
+) -> QueueFacts:
+    """Request and return the facts of the queues of ``without_older(stored)`` whose requests do not fail. Mark
+    doubtful queues, and those without a confirmed offset, as unverified, and probe the last read messages of
+    unverified ones. If one may be re-created, request the bounds of all, and search re-created ones by time."""
+    offsets, bounds = membership.offsets, snapshot.bounds
+    stored = without_older(stored, start, snapshot)
+    suspect = frozenset(offsets.suspect)
+    beyond_end = {queue for queue, at in stored.items() if at is not None and at > bounds[queue].max_offset}
+    doubtful = suspect | beyond_end  # an offset beyond the end may conceal that the group's offset has vanished
+    verified.mark_unverified(
+        queue for queue, at in stored.items() if at is None or queue in doubtful or not offsets.has_confirmed(queue)
+    )
+    unverified = [queue for queue in stored if queue not in verified]
+    bounds, later, unprobed = _probe_last_read(membership.client, unverified, start, bounds, refresh=bool(beyond_end))
+    readable = [queue for queue in stored if queue in bounds and queue not in unprobed]
+    emptied = {queue for queue in verified.emptied if stored.get(queue) is not None}
+    to_compare = set(readable) - emptied - queues_at_slaves(readable, snapshot)
+    after_ms = recreated_queues(to_compare, later, start, bounds)
+    begin = membership.client.search_offsets({queue: ms + 1 for queue, ms in after_ms.items()})
+    other = {
+        queue: recreated_from(begin[queue], start.queues[queue]) if queue in begin else None
+        for queue in readable
+        if queue in begin or queue not in after_ms
+    }
+    return QueueFacts(bounds, {queue: stored[queue] for queue in other}, other, suspect, emptied)
+
+
+def _probe_last_read(
+    client: OutageAwareClient, queues: Collection[MessageQueue], start: SourceOffset, bounds: Bounds, *, refresh: bool
+) -> tuple[Bounds, set[MessageQueue], set[MessageQueue]]:
+    """Probe the last read message of each of ``queues``. If one is ``stored_later``, or if ``refresh``, request the
+    bounds of all queues, and probe those that have grown to their last read message since. Return the bounds, the
+    queues that are ``stored_later``, and those whose probe failed."""
+    to_check = last_read(queues, start, bounds)
+    checked = client.probe_store_times(to_check)
+    if refresh or stored_later(checked, start):
+        # Another member may have read further since the snapshot; bounds requested now cannot be older.
+        bounds = client.query_bounds()
+        grown = last_read([one for one in queues if one in bounds and one not in to_check], start, bounds)
+        to_check |= grown
+        checked |= client.probe_store_times(grown)
+    return bounds, stored_later(checked, start), to_check.keys() - checked.keys()
