@@ -16,6 +16,7 @@ from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, Queue
 from rocketmq_spark.options import BatchReadOptions
 from rocketmq_spark.source.batch.batch_plan import LOCAL_DIRS, BatchPlan, QueueLookup, StoredPlan
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 PLAN = BatchPlan([QueueRange(QUEUE, 2, 9)], {"broker-a": BrokerAddress("a:10911")})
@@ -113,19 +114,54 @@ def is_closed(cluster: ScriptedCluster, address: str) -> bool:
     return cluster.pool.connection_number(address) == 2
 
 
-@pytest.mark.parametrize(
+QUERIES = pytest.mark.parametrize(
     "query",
     [lambda lookup: lookup.search_offsets({AT_A: 5}), lambda lookup: lookup.query_committed("g", [AT_A])],
     ids=["by time", "of the group"],
 )
+Query = Callable[[QueueLookup], dict[MessageQueue, int]]
+
+
+def lookup_with_bounds(two: ScriptedCluster) -> QueueLookup:
+    given = {"namesrvAddr": NAME_SERVER, "subscribe": "orders", "clusterTimeoutMs": "10000"}
+    lookup = QueueLookup(BatchReadOptions.parse(given), two.pool, lambda _: None)
+    assert lookup.query_bounds(lookup.query_queues(["orders"]))[AT_A].min_offset == 3
+    return lookup
+
+
+@QUERIES
+def test_offsets_are_requested_over_the_connection_that_bounds_have_verified(
+    two: ScriptedCluster, query: Query
+) -> None:
+    lookup = lookup_with_bounds(two)
+    two.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, build_response(ResponseCode.SYSTEM_ERROR))
+    assert query(lookup) == {AT_A: 3}
+
+
+@QUERIES
+def test_offsets_received_over_another_connection_are_requested_again(two: ScriptedCluster, query: Query) -> None:
+    """A broker that shuts down has the request sent again, and another one has its address by then."""
+    lookup, codes = lookup_with_bounds(two), (RequestCode.QUERY_CONSUMER_OFFSET, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
+
+    def shut_down(request: RemotingCommand) -> RemotingCommand:
+        two.exchange("a", "b")
+        two.brokers["b"].next_session().hang_up()
+        eventually(partial(is_closed, two, "b:10911"), "a closed connection")
+        for code in codes:
+            two.brokers["a"].on(code, build_response(fields={"offset": "3"}))
+        return build_response(ResponseCode.GO_AWAY)
+
+    for code in codes:
+        two.brokers["a"].on(code, shut_down)
+    assert query(lookup) == {AT_A: 3}
+
+
+@QUERIES
 def test_offsets_are_those_of_the_queues_broker_though_another_one_has_its_address_now(
-    two: ScriptedCluster, query: Callable[[QueueLookup], dict[MessageQueue, int]]
+    two: ScriptedCluster, query: Query
 ) -> None:
     """Between the bounds and the offsets, which alone do not show whose they are."""
-    given = {"namesrvAddr": NAME_SERVER, "subscribe": "orders", "clusterTimeoutMs": "10000"}
-    options = BatchReadOptions.parse(given)
-    lookup = QueueLookup(options, two.pool, lambda _: None)
-    assert lookup.query_bounds(lookup.query_queues(["orders"]))[AT_A].min_offset == 3
+    lookup = lookup_with_bounds(two)
     two.exchange("a", "b")
     for broker in two.brokers.values():
         broker.next_session().hang_up()

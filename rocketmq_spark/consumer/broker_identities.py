@@ -8,6 +8,7 @@ requested over each connection before any request for a queue.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from rocketmq_spark.consumer.cluster_api import BrokerApi, ClusterApi, Future, Link
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, TransportError
@@ -55,10 +56,17 @@ def check_bounds(bounds: Bounds) -> None:
 class BrokerIdentities:
     """Link over which each broker was verified: bounds received over it had the broker's name. Not thread-safe.
 
-    ``address_of``: returns the address of a broker, by its name, or None while there is none.
+    ``address_of``: returns the address of a broker, by its name, or None while there is none. ``check``: raises an
+    error for bounds that verify nothing.
     """
 
-    def __init__(self, cluster: ClusterApi, address_of: Callable[[str], BrokerAddress | None]) -> None:
+    def __init__(
+        self,
+        cluster: ClusterApi,
+        address_of: Callable[[str], BrokerAddress | None],
+        check: Callable[[Bounds], object] = check_bounds,
+    ) -> None:
+        self.check: Final = check
         self._address_of = address_of
         self._cluster = cluster
         self._routes = cluster.routes
@@ -181,13 +189,14 @@ class _VerifiedBounds:
         nothing.
 
         Raises RouteError[BROKER_ADDRESS_MISMATCH] if they name another broker, which is recorded,
-        RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds, and the errors of ``submit_topic_stats``.
+        the errors of ``BrokerIdentities.check``, by default RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible
+        bounds, and those of ``submit_topic_stats``.
         """
         bounds = self._future.result()
         name = find_broker_name(bounds, self._broker_name)
         if name is not None and name != self._broker_name:
             raise self._identities.record_mismatch(self._link, self._broker_name, name)
-        check_bounds(bounds)
+        self._identities.check(bounds)
         if name is not None:
             self._identities.record_verified(self._broker_name, self._link)
         return bounds

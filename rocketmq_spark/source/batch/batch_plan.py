@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 from uuid import uuid4
 
-from rocketmq_spark.consumer.broker_identities import check_bounds
+from rocketmq_spark.consumer.broker_identities import BrokerIdentities, check_bounds
 from rocketmq_spark.consumer.subscribed_topics import warn_of_batch_queues
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
 from rocketmq_spark.grouping import grouped
@@ -167,6 +167,10 @@ class QueueLookup:
         limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
         self._prober = Prober(options.consumer_group, ignore_reset)
         self._client = ClusterClient.of(options, pool, self._prober)
+        self._addresses: dict[str, BrokerAddress] = {}
+        """Address at which each broker was called last, by its name."""
+        # Bounds of queues that are not read may be impossible.
+        self._identities = BrokerIdentities(self._client, self._addresses.get, check=lambda bounds: None)
         self._failures = Failures(Policy(retryability_of_request, REQUEST_PAUSES, *limits_ms), monotonic_ms)
         self._sleep = sleep
 
@@ -223,7 +227,7 @@ class QueueLookup:
         found: dict[MessageQueue, QueueBounds] = {}
         for of_broker in _by_topic_and_broker(queues).values():
             self._check_filter(of_broker[0])
-            found |= self._call(of_broker[0], partial(_bounds_at, of_broker))
+            found |= self._call(of_broker[0], partial(self._bounds_at, of_broker))
         return {queue: found[queue] for queue in queues}
 
     def _check_filter(self, queue: MessageQueue) -> None:
@@ -273,19 +277,37 @@ class QueueLookup:
         masters = self._client.routes.pull_addresses(self._options.read_from)
         return {name: masters[name] for name in broker_names if name in masters}
 
+    def _bounds_at(self, queues: Collection[MessageQueue], broker: Broker) -> dict[MessageQueue, QueueBounds]:
+        """Request the bounds of ``queues``, all of one topic and broker, once, and return them. Raises
+        RouteError[BROKER_ADDRESS_MISMATCH] if another broker responds, [TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] if it does
+        not have all of the queues, RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds of one."""
+        first = next(iter(queues))
+        self._addresses[first.broker_name] = broker.address
+        held = self._identities.submit_bounds(broker, first.topic, first.broker_name).result()
+        if not held.keys() >= set(queues):
+            raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=first.topic)
+        bounds = {queue: held[queue] for queue in queues}
+        check_bounds(bounds)
+        return bounds
+
     def _call(self, queue: MessageQueue, operation: Callable[[Broker], T]) -> T:
         """Call ``operation`` with the master of the queue's broker, with retries, and return its result."""
         return self._retry(broker_subject(queue.broker_name), queue.topic, lambda: self._client.call(queue, operation))
 
     def _call_verified(self, queue: MessageQueue, operation: Callable[[Broker], T]) -> T:
-        """Do what ``_call`` does, each time after a request for the broker's name: the result does not show it, and
-        brokers may have exchanged their addresses since the bounds were requested. Not behind a proxy."""
+        """Do what ``_call`` does, over a connection that bounds with the broker's name have verified: the result does
+        not show it, and brokers may have exchanged their addresses since."""
+        name = queue.broker_name
 
         def call(broker: Broker) -> T:
-            """Return the result of ``operation``. Raises what it does, and RouteError[BROKER_ADDRESS_MISMATCH]."""
-            if broker.address.broker_name is None:
-                _held_at(queue, broker)
-            return operation(broker)
+            """Return the result of ``operation``. Raises what it and ``BrokerIdentities.submit_check`` do, and
+            TransportError[CONNECTION_LOST] if another connection may have received the result."""
+            self._addresses[name] = broker.address
+            if not self._identities.is_verified(name):
+                self._identities.submit_check(broker, name).result()
+            result = operation(broker)
+            self._identities.ensure_verified(name)
+            return result
 
         return self._call(queue, call)
 
@@ -293,29 +315,6 @@ class QueueLookup:
         """Repeat ``call``, with pauses, until it succeeds, and return its result. ``subject``: broker or topic whose
         failures are logged; ``topic``: the topic whose route ``call`` needs. Raises the errors of ``QueueLookup``."""
         return self._failures.retry_until_success(call, subject, topic, self._sleep)
-
-
-def _bounds_at(queues: Collection[MessageQueue], broker: Broker) -> dict[MessageQueue, QueueBounds]:
-    """Request the bounds of ``queues``, all of one topic and broker, once, and return them. Raises
-    RouteError[BROKER_ADDRESS_MISMATCH] if another broker responds, [TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] if it does not
-    have all of the queues, RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds of one."""
-    first = next(iter(queues))
-    held = _held_at(first, broker)
-    if not held.keys() >= set(queues):
-        raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=first.topic)
-    bounds = {queue: held[queue] for queue in queues}
-    check_bounds(bounds)
-    return bounds
-
-
-def _held_at(queue: MessageQueue, broker: Broker) -> dict[MessageQueue, QueueBounds]:
-    """Request the bounds of all queues that the broker of ``queue`` has of its topic, once, and return them. Raises
-    RouteError[BROKER_ADDRESS_MISMATCH] if another broker responds."""
-    held = broker.query_topic_stats(queue.topic)
-    other = next((one.broker_name for one in held if one.broker_name != queue.broker_name), None)
-    if other is not None:
-        raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(broker.address), broker=queue.broker_name, other=other)
-    return held
 
 
 def _by_topic_and_broker(queues: Collection[MessageQueue]) -> dict[tuple[str, str], list[MessageQueue]]:
