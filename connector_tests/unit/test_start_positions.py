@@ -223,7 +223,7 @@ def plan(
 def test_plan_of_unread_topic_commits_start_positions_without_log() -> None:
     point = StartingPoint(ConsumeFromWhere.TIMESTAMP, 7_000)
     subject = plan({A: None, B: None}, point=point)
-    assert subject == StartPlan((A, B), point, (A, B), (), {}, False, None, None)
+    assert subject == StartPlan({A: None, B: None}, point, (A, B), (), {}, False, None, None)
     assert (subject.to_start, subject.timestamps_ms) == ((A, B), {A: 7_000, B: 7_000})
 
 
@@ -242,9 +242,9 @@ def test_plan_of_broadcasting_query_names_its_file() -> None:
 
 
 def test_plan_without_queues_changes_nothing() -> None:
-    assert plan({}, resets_group=True) == StartPlan((), EARLIEST, (), (), {}, False, None, None)
+    assert plan({}, resets_group=True) == StartPlan({}, EARLIEST, (), (), {}, False, None, None)
     checkpoint = SourceOffset({A: QueueProgress(0, 20)})
-    assert plan({}, checkpoint, resets_group=True) == StartPlan((), EARLIEST, (), (), {}, False, None, None)
+    assert plan({}, checkpoint, resets_group=True) == StartPlan({}, EARLIEST, (), (), {}, False, None, None)
 
 
 def test_plan_moves_group_of_new_checkpoint_except_retry_topic() -> None:

@@ -225,14 +225,14 @@ def check_assigned(assigned: Collection[MessageQueue], start: SourceOffset, snap
 class StartPlan:
     """What the start of topics changes and logs, decided by ``plan_start`` before the search by time.
 
-    ``queues``: all queues of the topics. ``point``: start position of ``unread`` and ``to_move``. ``unread``: queues
-    whose start positions are committed. ``to_move``: queues whose committed offsets are replaced by start positions.
-    ``to_restore``: the checkpoint's offsets, by queue, that replace larger committed ones. ``is_reset_void``: log that
-    ``groupOffsets`` ``checkpoint`` has no effect. ``resumption``, ``lost_offsets``: text to log once the topics have
-    started; None: nothing.
+    ``stored``: the group's offsets of all queues of the topics. ``point``: start position of ``unread`` and
+    ``to_move``. ``unread``: queues whose start positions are committed. ``to_move``: queues whose committed offsets are
+    replaced by start positions. ``to_restore``: the checkpoint's offsets, by queue, that replace larger committed ones.
+    ``is_reset_void``: log that ``groupOffsets`` ``checkpoint`` has no effect. ``resumption``, ``lost_offsets``: text to
+    log once the topics have started; None: nothing.
     """
 
-    queues: tuple[MessageQueue, ...]
+    stored: Mapping[MessageQueue, int | None]
     point: StartingPoint
     unread: tuple[MessageQueue, ...]
     to_move: tuple[MessageQueue, ...]
@@ -276,7 +276,7 @@ def plan_start(
     resumed = {queue: at for queue in read_by_group if queue not in to_move and (at := stored[queue]) is not None}
     name = "this query's file" if options.message_model == BROADCASTING else "the group"
     return StartPlan(
-        queues=tuple(stored),
+        stored=stored,
         point=point,
         unread=tuple(unread),
         to_move=tuple(to_move),

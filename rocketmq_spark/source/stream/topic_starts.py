@@ -92,7 +92,7 @@ class TopicStarts:
             resets_group=resets_group,
             has_unavailable=has_unavailable,
         )
-        self._execute(membership, plan, snapshot.bounds, stored)
+        self._execute(membership, plan, snapshot.bounds)
 
     def _may_start(
         self, membership: Membership, snapshot: MetadataSnapshot, resets_group: bool, has_unavailable: bool
@@ -117,13 +117,7 @@ class TopicStarts:
         is_later = self._has_begun or start.has_begun or any(map(self._options.selects, of_group))
         return FIRST_MESSAGE if is_later and self._options.topic_pattern is not None else self._point
 
-    def _execute(
-        self,
-        membership: Membership,
-        plan: StartPlan,
-        bounds: Mapping[MessageQueue, QueueBounds],
-        stored: Mapping[MessageQueue, int | None],
-    ) -> None:
+    def _execute(self, membership: Membership, plan: StartPlan, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
         """Search the offsets by time, reset the group's offsets, commit start positions, wait for each step, and log
         it. Once all are acknowledged the plan's topics have started. Raises the errors of ``first_positions``."""
         if plan.is_reset_void:
@@ -135,8 +129,7 @@ class TopicStarts:
         if found is None:
             return
         first = self._first_positions(plan, bounds, found)
-        to_reset = {**{queue: first[queue] for queue in plan.to_move}, **plan.to_restore}
-        is_reset = self._reset_group_offsets(membership, to_reset, stored)
+        is_reset = self._reset_group_offsets(membership, plan, first)
         is_committed = self._commit_first(membership, {queue: first[queue] for queue in plan.unread})
         if is_reset and is_committed:
             self._record_start(plan)
@@ -164,17 +157,16 @@ class TopicStarts:
         self._unconfirmed = {queue: offset for queue, offset in first.items() if queue not in confirmed}
         return not self._unconfirmed
 
-    def _reset_group_offsets(
-        self, membership: Membership, targets: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]
-    ) -> bool:
-        """Replace the group's offsets by ``targets``, also by smaller ones, and wait. For queues whose broker
-        acknowledged it, discard a pending reset by an operator, and log a warning with the changed offsets. Return
-        whether all were acknowledged."""
+    def _reset_group_offsets(self, membership: Membership, plan: StartPlan, first: Mapping[MessageQueue, int]) -> bool:
+        """Replace the group's offsets of ``plan.to_move`` by ``first``, and apply ``plan.to_restore``, also by smaller
+        ones, and wait. For queues whose broker acknowledged it, discard a pending reset by an operator, and log a
+        warning with the changed offsets. Return whether all were acknowledged."""
+        targets = {**{queue: first[queue] for queue in plan.to_move}, **plan.to_restore}
         moved = membership.offsets.replace_offsets(targets)
         for queue in moved:
             membership.resets.discard(queue)
-        if moves := {queue: targets[queue] for queue in moved if targets[queue] != stored[queue]}:
-            log.warning("GROUP_OFFSETS_RESET: %s", format_move(moves, stored))
+        if moves := {queue: targets[queue] for queue in moved if targets[queue] != plan.stored[queue]}:
+            log.warning("GROUP_OFFSETS_RESET: %s", format_move(moves, plan.stored))
         return len(moved) == len(targets)
 
     def _record_start(self, plan: StartPlan) -> None:
@@ -182,7 +174,7 @@ class TopicStarts:
         resume from the group's offsets despite a new checkpoint, or the group lacks offsets of queues that the
         checkpoint has read."""
         self._has_begun = True
-        self.topics |= {queue.topic for queue in plan.queues}
+        self.topics |= {queue.topic for queue in plan.stored}
         if plan.resumption is not None:
             log.info("GROUP_OFFSETS_RESUMED: %s", plan.resumption)
         if plan.lost_offsets is not None:
