@@ -377,7 +377,7 @@ def boottime_ms() -> int:
     return time.clock_gettime_ns(clock) // 1_000_000
 
 
-def _local_offsets(options: ReadOptions) -> LocalFileOffsetStore | MemoryOffsetStore | None:
+def _local_offsets(options: ReadOptions) -> MemoryOffsetStore | None:
     """Return this query's own offset store: in BROADCASTING a local file, read at once; else, with
     ``commitOffsets=false``, memory; else None: brokers store the offsets. Raises what ``LocalFileOffsetStore`` does."""
     if options.message_model == BROADCASTING:

@@ -90,8 +90,34 @@ class OffsetFile(Protocol):
         backup."""
 
 
-class LocalFileOffsetStore:
-    """Next offsets by queue in a file, an ``OffsetStore``. All confirmed offsets are in the file. Not thread-safe.
+class MemoryOffsetStore:
+    """Next offsets by queue of one start of a query, an ``OffsetStore``, for a query that commits none. Not
+    thread-safe."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[MessageQueue, int] = {}
+
+    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """Return the stored offset of each queue; None where there is none."""
+        return {queue: self._offsets.get(queue) for queue in queues}
+
+    def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        """Replace the stored offsets of the queues in ``offsets``, also by smaller ones, and keep the offsets of all
+        other queues; return all queues of ``offsets``."""
+        self._offsets |= offsets
+        return set(offsets)
+
+    def may_write(self, _queue: MessageQueue) -> bool:
+        """Return True: a failed write is raised."""
+        return True
+
+    def are_unchanged(self, completions: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
+        """Return True for all queues: the offsets belong to one query, which checks its queues before it plans."""
+        return dict.fromkeys(completions, True)
+
+
+class LocalFileOffsetStore(MemoryOffsetStore):
+    """Next offsets by queue in memory and in a file. All confirmed offsets are in the file. Not thread-safe.
 
     Raises OptionError[OFFSET_FILE_UNUSABLE] if a file exists and neither it nor its backup is valid: a restart from the
     start position would be an unnoticed loss.
@@ -99,6 +125,7 @@ class LocalFileOffsetStore:
 
     def __init__(self, file: OffsetFile) -> None:
         """Read the file, or its backup if the file is missing or damaged. Raises OptionError[OFFSET_FILE_UNUSABLE]."""
+        super().__init__()
         self._file = file
         content, backup = file.read()
         readable = None if content is None else decode_offsets(content)
@@ -123,10 +150,6 @@ class LocalFileOffsetStore:
         )
         return readable
 
-    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Return the stored offset of each queue; None where there is none."""
-        return {queue: self._offsets.get(queue) for queue in queues}
-
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Replace the stored offsets of the queues in ``offsets``, also by smaller ones, and keep the offsets of all
         other queues. Write the file only if an offset changes; a valid old file becomes the backup. Return all queues
@@ -136,40 +159,6 @@ class LocalFileOffsetStore:
             self._file.write(encode_offsets(changed), keep_backup=self._is_file_readable)
             self._offsets, self._is_file_readable = changed, True
         return set(offsets)
-
-    def may_write(self, _queue: MessageQueue) -> bool:
-        """Return True: a failed write to the file is raised."""
-        return True
-
-    def are_unchanged(self, completions: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
-        """Return True for all queues: the file belongs to one query, which checks its queues before it plans."""
-        return dict.fromkeys(completions, True)
-
-
-class MemoryOffsetStore:
-    """Next offsets by queue of one start of a query, an ``OffsetStore``, for a query that commits none. Not
-    thread-safe."""
-
-    def __init__(self) -> None:
-        self._offsets: dict[MessageQueue, int] = {}
-
-    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Return the offset of each queue that was written since the start; None where there is none."""
-        return {queue: self._offsets.get(queue) for queue in queues}
-
-    def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Replace the offsets of the queues in ``offsets``, also by smaller ones, in memory; return all queues of
-        ``offsets``."""
-        self._offsets |= offsets
-        return set(offsets)
-
-    def may_write(self, _queue: MessageQueue) -> bool:
-        """Return True: no write fails."""
-        return True
-
-    def are_unchanged(self, completions: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
-        """Return True for all queues: the query checks its queues before it plans."""
-        return dict.fromkeys(completions, True)
 
 
 def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
