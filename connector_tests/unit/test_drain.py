@@ -6,22 +6,9 @@ from itertools import combinations, product
 
 import pytest
 
-from rocketmq_spark.source.stream.drain import FILES, IRREVERSIBLE, TRANSITIONS, DrainEvent, DrainState, after, shown_by
+from rocketmq_spark.source.stream.drain import FILES, IRREVERSIBLE, TRANSITIONS, DrainEvent, DrainState, shown_by
 
-PAIRS = list(product(DrainState, DrainEvent))
 GOING_ON, CALLED, HANDING_OVER, RELEASED = DrainState
-
-
-@pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair not in TRANSITIONS], ids=str)
-def test_what_cannot_happen_raises(pair: tuple[DrainState, DrainEvent]) -> None:
-    state, event = pair
-    with pytest.raises(ValueError, match=f"{state.name} cannot {event.name}"):
-        after(state, event)
-
-
-@pytest.mark.parametrize("pair", list(TRANSITIONS), ids=str)
-def test_what_may_happen_leads_where_the_table_defines(pair: tuple[DrainState, DrainEvent]) -> None:
-    assert after(*pair) is TRANSITIONS[pair]
 
 
 @pytest.mark.parametrize(("state", "event"), list(product(DrainState, (DrainEvent.REQUEST, DrainEvent.WITHDRAW))))

@@ -190,7 +190,7 @@ def test_a_runner_that_has_claimed_nothing_writes_no_response(runner: DrainReque
         (runner.control.path / DRAIN).touch()
     assert runner.check_request() is is_called
     before = sorted(runner.control.path.iterdir())
-    with pytest.raises(ValueError, match=f"{'REQUESTED' if is_called else 'RUNNING'} cannot FINISH"):
+    with pytest.raises(ValueError, match=f"{'REQUESTED' if is_called else 'RUNNING'}, which has no event FINISH"):
         runner.finish()
     assert sorted(runner.control.path.iterdir()) == before
     assert runner.check_request() is is_called

@@ -64,7 +64,7 @@ def test_what_may_be_sent_leads_where_the_table_defines(member_state: Membership
 @pytest.mark.parametrize(("member_state", "event"), ILLEGAL)
 def test_what_cannot_be_sent_raises_and_changes_nothing(member_state: MembershipState, event: MembershipEvent) -> None:
     member = of_membership_state(member_state)
-    with pytest.raises(ValueError, match=f"a member that is {member_state.name} has no event {event.name}"):
+    with pytest.raises(ValueError, match=f"a member is {member_state.name}, which has no event {event.name}"):
         member.apply(event)
     assert member.state is member_state
 

@@ -10,6 +10,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from rocketmq_spark.state_table import transition_of
+
 GROUP: Final = "registration in the group"
 IDENTITY: Final = "a unique client ID"
 SUBSCRIPTIONS: Final = "consistent subscriptions in the group"
@@ -180,8 +182,6 @@ class MembershipStateMachine:
     def apply(self, event: MembershipEvent) -> MembershipTransition:
         """Change ``state`` by ``event`` and return the transition; the caller carries out its action and records its
         problems. Raises ValueError, without a change, if ``state`` has no such event."""
-        if (self.state, event) not in MEMBERSHIP_TRANSITIONS:
-            raise ValueError(f"a member that is {self.state.name} has no event {event.name}")
-        transition = MEMBERSHIP_TRANSITIONS[self.state, event]
+        transition = transition_of(MEMBERSHIP_TRANSITIONS, self.state, event, "a member")
         self.state = transition.next_state
         return transition

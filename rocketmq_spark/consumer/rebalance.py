@@ -21,6 +21,7 @@ from typing import Final
 from rocketmq_spark.consumer.allocation import Strategy, allocate_all
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.state_table import transition_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +135,6 @@ class QueueStates:
     def apply(self, event: QueueEvent, queues: Iterable[MessageQueue]) -> None:
         """Change the state of each of ``queues`` by ``event``. Raises ValueError, without a change of any queue, if the
         event is invalid for one of them."""
-        after = {queue: self._after(event, queue) for queue in queues}
+        after = {queue: transition_of(TRANSITIONS, self.state(queue), event, queue) for queue in queues}
         states = self._states | after
         self._states = {queue: state for queue, state in states.items() if state is not _NOT_OWNED}
-
-    def _after(self, event: QueueEvent, queue: MessageQueue) -> QueueState:
-        """Return the state of ``queue`` after ``event``, without a change. Raises ValueError if the event is invalid
-        for it."""
-        state = self.state(queue)
-        if (state, event) not in TRANSITIONS:
-            raise ValueError(f"{queue} is {state.name} and cannot be {event.name}")
-        return TRANSITIONS[state, event]

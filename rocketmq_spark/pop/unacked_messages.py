@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from rocketmq_spark.pop.delivery_attempts import MoveOutcome
 from rocketmq_spark.pop.invisible_duration import Lease
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle, ReceivedMessage, RecordFormat
+from rocketmq_spark.state_table import transition_of
 
 REPLAYED: Final = 0
 """The number of an earlier start's batch. Batches of this start count from 1."""
@@ -367,9 +368,7 @@ class UnackedMessages:
         """Set the next state by ``TRANSITIONS``; remove the message if that is None, drop its record if that is
         COMPLETED. Raises ValueError, without a change, for an event that the present state does not allow."""
         message = self._messages[number]
-        if (message.state, event) not in TRANSITIONS:
-            raise ValueError(f"{message.handle} is {message.state.name} and cannot be {event.name}")
-        after = TRANSITIONS[message.state, event]
+        after = transition_of(TRANSITIONS, message.state, event, message.handle)
         self._count_if_prefetched(message, -1)
         if after is None:
             del self._messages[number]

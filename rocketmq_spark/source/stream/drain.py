@@ -82,13 +82,6 @@ FILES: Final[Mapping[DrainState, str]] = MappingProxyType(
 """File of each state but the first, the last state first; files of earlier states may still exist."""
 
 
-def after(state: DrainState, event: DrainEvent) -> DrainState:
-    """Return the next state. Raises ValueError for an impossible transition."""
-    if (state, event) not in TRANSITIONS:
-        raise ValueError(f"a source runner that is {state.name} cannot {event.name}")
-    return TRANSITIONS[state, event]
-
-
 def shown_by(files: Collection[str]) -> DrainState:
     """Return the state of a runner whose folder has ``files``: the last state with a file among them; RUNNING without
     any."""

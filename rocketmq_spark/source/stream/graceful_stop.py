@@ -21,13 +21,14 @@ from rocketmq_spark.source.stream.control_folder import new_folder, take_over
 from rocketmq_spark.source.stream.drain import (
     FILES,
     IRREVERSIBLE,
+    TRANSITIONS,
     Control,
     DrainEvent,
     DrainState,
-    after,
     shown_by,
 )
 from rocketmq_spark.source.stream.shown_progress import latest_offsets
+from rocketmq_spark.state_table import transition_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,7 +95,7 @@ class DrainRequest:
 
     def _apply(self, event: DrainEvent) -> None:
         """Change the state by ``event``. Raises ValueError, without effect, for an impossible transition."""
-        self._state = after(self._state, event)
+        self._state = transition_of(TRANSITIONS, self._state, event, "a source runner")
 
     def _ensure_folder(self) -> bool:
         """Create the folder if a cleanup of temporary files removed it. Return whether it exists and is private to this
