@@ -331,7 +331,7 @@ def metrics_table() -> str:
     lines = (
         (
             f"`{PREFIX}{name}`",
-            row.kind.value,
+            row.metric_type.value,
             row.unit,
             "" if row.mode is Mode.BOTH else row.mode.value,
             f"`{row.field}`",

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from rocketmq_spark.metrics.metric_table import COMMON_LABELS, METRICS, PREFIX, Kind, Mode
+from rocketmq_spark.metrics.metric_table import COMMON_LABELS, METRICS, PREFIX, MetricType, Mode
 
 ROOT: Final = Path(__file__).parents[2]
 NAMES: Final = {f"{PREFIX}{name}" for name in METRICS}
@@ -116,7 +116,7 @@ def test_without_outages_there_is_no_time_of_one() -> None:
 def test_names_follow_the_conventions_of_prometheus() -> None:
     for name, row in METRICS.items():
         assert re.fullmatch("[a-z]+(_[a-z]+)*", name)
-        assert name.endswith("_total") == (row.kind is Kind.COUNTER)
+        assert name.endswith("_total") == (row.metric_type is MetricType.COUNTER)
         assert name.endswith("_seconds") == (row.unit in {"s", "epoch s"})
 
 

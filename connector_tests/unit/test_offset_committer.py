@@ -14,7 +14,7 @@ from connector_tests.support.simulated_cluster import (
     SimulatedClusterClient,
 )
 from rocketmq_spark.consumer.cluster_api import Link
-from rocketmq_spark.consumer.offset_committer import Completion, OffsetCommitter, RemoteBrokerOffsetStore
+from rocketmq_spark.consumer.offset_committer import CompletedOffset, OffsetCommitter, RemoteBrokerOffsetStore
 from rocketmq_spark.consumer.offset_resets import OffsetResets
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
@@ -122,7 +122,12 @@ def test_a_write_that_a_mark_keeps_off_reports_where_an_operator_has_reset_to(ca
 
 
 def test_a_queue_is_the_same_where_nothing_below_the_completion_was_stored_later(case: Case) -> None:
-    completions = {A0: Completion(5, 5), A1: Completion(5, 4), B0: Completion(5, 0), B1: Completion(11, 99)}
+    completions = {
+        A0: CompletedOffset(5, 5),
+        A1: CompletedOffset(5, 4),
+        B0: CompletedOffset(5, 0),
+        B1: CompletedOffset(11, 99),
+    }
     assert case.store.are_unchanged(completions) == {A0: True, A1: False, B0: True, B1: False}
     case.b.reach = Reach.UNRESPONSIVE
     assert case.store.are_unchanged(completions) == {A0: True, A1: False, B0: True}
@@ -130,13 +135,13 @@ def test_a_queue_is_the_same_where_nothing_below_the_completion_was_stored_later
 
 def test_a_queue_that_was_met_empty_is_another_one_once_it_has_any_message_below_the_completion(case: Case) -> None:
     assert case.store.are_unchanged(
-        {A0: Completion(5, EMPTIED_STORE_TIME_MS), A1: Completion(1, EMPTIED_STORE_TIME_MS)}
+        {A0: CompletedOffset(5, EMPTIED_STORE_TIME_MS), A1: CompletedOffset(1, EMPTIED_STORE_TIME_MS)}
     ) == {A0: False, A1: True}
 
 
 def test_a_hint_that_is_too_small_is_inspected(case: Case) -> None:
     case.a.hint_deficit = 1
-    assert case.store.are_unchanged({A0: Completion(5, 5), A1: Completion(5, 4)}) == {A0: True, A1: False}
+    assert case.store.are_unchanged({A0: CompletedOffset(5, 5), A1: CompletedOffset(5, 4)}) == {A0: True, A1: False}
 
 
 # ---------------------------------------------------------------------------------------------------- what is told

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rocketmq_spark.cli.offset_targets import (
-    Target,
+    OffsetTarget,
     check_available,
     checkpoint_offsets,
     last_committed,
@@ -28,16 +28,16 @@ BOUNDS = {A0: QueueBounds(2, 9), A1: QueueBounds(0, 0), B0: QueueBounds(5, 7)}
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("earliest", Target(EARLIEST)),
-        ("latest", Target(LATEST)),
-        ("0", Target(0)),
-        ("17", Target(17)),
-        ("1970-01-01T00:00:01Z", Target(timestamp_ms=1_000)),
-        ("1970-01-01T01:00:00.5+01:00", Target(timestamp_ms=500)),
-        ("1970-01-01T00:00:00.0005Z", Target(timestamp_ms=1)),
+        ("earliest", OffsetTarget(EARLIEST)),
+        ("latest", OffsetTarget(LATEST)),
+        ("0", OffsetTarget(0)),
+        ("17", OffsetTarget(17)),
+        ("1970-01-01T00:00:01Z", OffsetTarget(timestamp_ms=1_000)),
+        ("1970-01-01T01:00:00.5+01:00", OffsetTarget(timestamp_ms=500)),
+        ("1970-01-01T00:00:00.0005Z", OffsetTarget(timestamp_ms=1)),
     ],
 )
-def test_target_is_a_word_an_offset_or_a_time(text: str, target: Target) -> None:
+def test_target_is_a_word_an_offset_or_a_time(text: str, target: OffsetTarget) -> None:
     assert parse_target(text) == target
 
 

@@ -30,7 +30,7 @@ from connector_tests.support.tcp_server import Serve
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.proxy.connection import Connection
 from rocketmq_spark.proxy.failures import probe_cause
-from rocketmq_spark.proxy.session import ReceivedMessage, Response, Session
+from rocketmq_spark.proxy.session import ProxiedMessage, Response, Session
 from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Identity, Subscription
@@ -76,7 +76,7 @@ def failure(of: Callable[[], object]) -> RocketMQError:
     return raised.value
 
 
-def receive(one: Session) -> list[ReceivedMessage]:
+def receive(one: Session) -> list[ProxiedMessage]:
     return response(one).received
 
 
@@ -242,7 +242,7 @@ def test_messages_come_with_what_the_proxy_names_them_by(proxy: ScriptedProxy, k
     messages = [received("h1", b"one"), received("h2", b"two")]
     proxy.handlers_by_method["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=OK), *messages]
     assert receive(known) == [
-        ReceivedMessage(one.message.system_properties.receipt_handle, one.SerializeToString(), 0, 0) for one in messages
+        ProxiedMessage(one.message.system_properties.receipt_handle, one.SerializeToString(), 0, 0) for one in messages
     ]
     request = proxy.requests_received[-1].request
     assert (request.group.name, request.message_queue.topic.name, request.message_queue.broker.name) == (

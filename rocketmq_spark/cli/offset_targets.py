@@ -21,7 +21,7 @@ HEADER_LINES: Final = 2
 ``org/apache/spark/sql/execution/streaming/OffsetSeqLog.scala``."""
 
 
-class Target(NamedTuple):
+class OffsetTarget(NamedTuple):
     """Where a group is set to in each queue: one ``position``, which is an offset, EARLIEST or LATEST, or the first
     message that was stored at ``timestamp_ms`` (epoch ms) or later."""
 
@@ -29,14 +29,14 @@ class Target(NamedTuple):
     timestamp_ms: int | None = None
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: str) -> OffsetTarget:
     """Parse ``earliest``, ``latest``, an offset in digits, or a time, see ``parse_time``. Raises ValueError for other
     text."""
     if text in WORDS:
-        return Target(WORDS[text])
+        return OffsetTarget(WORDS[text])
     if text.isascii() and text.isdecimal():
-        return Target(int(text))
-    return Target(timestamp_ms=parse_time(text))
+        return OffsetTarget(int(text))
+    return OffsetTarget(timestamp_ms=parse_time(text))
 
 
 def selected(

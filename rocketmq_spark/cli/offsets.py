@@ -13,7 +13,7 @@ from typing import Final
 from rocketmq_spark.cli.arguments import add_actions, argument_type, cluster_at, integer_argument
 from rocketmq_spark.cli.offset_targets import (
     EXPECTED_TARGET,
-    Target,
+    OffsetTarget,
     check_available,
     checkpoint_offsets,
     last_committed,
@@ -82,7 +82,7 @@ def export(rows: Sequence[GroupRow]) -> str:
 
 
 def offsets_at(
-    cluster: ClusterClient, target: Target, bounds: Mapping[MessageQueue, QueueBounds]
+    cluster: ClusterClient, target: OffsetTarget, bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, int]:
     """Return the offset of ``target`` in each queue of ``bounds``. For a time request it from the master of each queue,
     one after another, and limit it to the queue's bounds. Raises what ``Broker.search_offsets`` does, and

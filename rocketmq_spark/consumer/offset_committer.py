@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 Check = Callable[[Mapping[MessageQueue, int]], dict[MessageQueue, int]]
 
 
-class Completion(NamedTuple):
+class CompletedOffset(NamedTuple):
     """Progress of a queue: all messages below ``next_offset`` are in the sink, and none was stored after
     ``stored_to_ms`` (epoch ms; 0: unknown)."""
 
@@ -46,7 +46,7 @@ class OffsetStore(Protocol):
     def may_write(self, queue: MessageQueue) -> bool:
         """Return whether to write now: the queue's last write succeeded, or the pause after it is over."""
 
-    def are_unchanged(self, completions: Mapping[MessageQueue, Completion]) -> dict[MessageQueue, bool]:
+    def are_unchanged(self, completed: Mapping[MessageQueue, CompletedOffset]) -> dict[MessageQueue, bool]:
         """Return whether the last completed message of each queue is still the one that was planned. Queues for which
         that is unknown now are missing."""
 
@@ -98,18 +98,16 @@ class RemoteBrokerOffsetStore:
         at a slave."""
         return self._client.may_commit(queue)
 
-    def are_unchanged(self, completions: Mapping[MessageQueue, Completion]) -> dict[MessageQueue, bool]:
+    def are_unchanged(self, completed: Mapping[MessageQueue, CompletedOffset]) -> dict[MessageQueue, bool]:
         """Search the first offset stored after ``stored_to_ms``: True if it is ``next_offset`` or larger. Else probe
         the message at ``next_offset - 1``: True if it exists and was stored at ``stored_to_ms`` or before, else False.
         Waits. If ``stored_to_ms`` is 0, True without a request. Of queues with a request, those of unresponsive brokers
         are missing."""
-        dated = {queue: completion for queue, completion in completions.items() if completion.stored_to_ms > 0}
-        hints = self._client.query_search_hints(
-            {queue: completion.stored_to_ms + 1 for queue, completion in dated.items()}
-        )
+        dated = {queue: one for queue, one in completed.items() if one.stored_to_ms > 0}
+        hints = self._client.query_search_hints({queue: one.stored_to_ms + 1 for queue, one in dated.items()})
         to_probe = {queue: dated[queue].next_offset - 1 for queue, at in hints.items() if at < dated[queue].next_offset}
         probed = self._client.probe_store_times(to_probe)
-        unchanged = dict.fromkeys(completions.keys() - dated.keys() | hints.keys() - to_probe.keys(), True)
+        unchanged = dict.fromkeys(completed.keys() - dated.keys() | hints.keys() - to_probe.keys(), True)
         return unchanged | {queue: at is not None and at <= dated[queue].stored_to_ms for queue, at in probed.items()}
 
     def _record_write_failure(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
@@ -190,7 +188,7 @@ class OffsetCommitter:
         (``OffsetStore.are_unchanged``, which may wait for brokers). Add queues with another message to ``suspect``.
         Queues that cannot be checked are missing."""
         unchanged = self.store.are_unchanged(
-            {queue: Completion(at, self._stored_to_ms[queue]) for queue, at in writes.items()}
+            {queue: CompletedOffset(at, self._stored_to_ms[queue]) for queue, at in writes.items()}
         )
         self._mark_suspect(queue for queue, is_unchanged in unchanged.items() if not is_unchanged)
         return {queue: at for queue, at in writes.items() if unchanged.get(queue, False)}

@@ -111,9 +111,9 @@ class MemoryOffsetStore:
         """Return True: a failed write is raised."""
         return True
 
-    def are_unchanged(self, completions: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
+    def are_unchanged(self, completed: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
         """Return True for all queues: the offsets belong to one query, which checks its queues before it plans."""
-        return dict.fromkeys(completions, True)
+        return dict.fromkeys(completed, True)
 
 
 class LocalFileOffsetStore(MemoryOffsetStore):

@@ -27,7 +27,7 @@ TIMESTAMP: Final = "timestamp"
 IS_ACTIVE: Final = "isActive"
 
 
-class Kind(Enum):
+class MetricType(Enum):
     """Type of a metric, as Prometheus names it."""
 
     GAUGE = "gauge"
@@ -48,7 +48,7 @@ class Metric:
     one source. ``field``: its origin in the progress, for the documentation. ``labels``: the metric's own, after
     COMMON_LABELS."""
 
-    kind: Kind
+    metric_type: MetricType
     unit: str
     mode: Mode
     field: str
@@ -149,12 +149,12 @@ def _gauge(
     labels: tuple[str, ...] = (),
 ) -> Metric:
     """Return a gauge. ``values``: None: the number at ``field``, nested keys separated by dots."""
-    return Metric(Kind.GAUGE, unit, mode, field, doc, values or _at(*field.split(".")), labels)
+    return Metric(MetricType.GAUGE, unit, mode, field, doc, values or _at(*field.split(".")), labels)
 
 
 def _counter(unit: str, mode: Mode, field: str, doc: str) -> Metric:
     """Return a counter of the number at ``field``, nested keys separated by dots."""
-    return Metric(Kind.COUNTER, unit, mode, field, doc, _at(*field.split(".")))
+    return Metric(MetricType.COUNTER, unit, mode, field, doc, _at(*field.split(".")))
 
 
 METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
@@ -206,7 +206,7 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
         "lost_offsets_total": _counter("offsets", Mode.QUEUE, "lost.offsets", "Lost offsets, `failOnDataLoss=false`."),
         "lost_ranges_total": _counter("ranges", Mode.QUEUE, "lost.ranges", "Lost ranges of offsets."),
         "data_loss_offsets_total": Metric(
-            Kind.COUNTER,
+            MetricType.COUNTER,
             "offsets",
             Mode.QUEUE,
             "lost.byCondition",
@@ -215,7 +215,7 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
             CONDITION_LABELS,
         ),
         "data_loss_ranges_total": Metric(
-            Kind.COUNTER,
+            MetricType.COUNTER,
             "ranges",
             Mode.QUEUE,
             "lost.byCondition",

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from rocketmq_spark.metrics.metric_table import COMMON_LABELS, METRICS, PREFIX, QUEUE_LABELS, Kind
+from rocketmq_spark.metrics.metric_table import COMMON_LABELS, METRICS, PREFIX, QUEUE_LABELS, MetricType
 from rocketmq_spark.metrics.query_metrics import QueryMetrics
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PrometheusListener"]
 
-_FAMILIES: Final[Mapping[Kind, type[CounterMetricFamily | GaugeMetricFamily]]] = {
-    Kind.COUNTER: CounterMetricFamily,
-    Kind.GAUGE: GaugeMetricFamily,
+_FAMILIES: Final[Mapping[MetricType, type[CounterMetricFamily | GaugeMetricFamily]]] = {
+    MetricType.COUNTER: CounterMetricFamily,
+    MetricType.GAUGE: GaugeMetricFamily,
 }
 
 
@@ -93,4 +93,4 @@ class PrometheusListener(StreamingQueryListener, Collector):
 def _family(name: str) -> CounterMetricFamily | GaugeMetricFamily:
     """Return the metric ``PREFIX`` + ``name`` without values. Raises KeyError for a name that METRICS lacks."""
     row = METRICS[name]
-    return _FAMILIES[row.kind](PREFIX + name, row.doc, labels=(*COMMON_LABELS, *row.labels))
+    return _FAMILIES[row.metric_type](PREFIX + name, row.doc, labels=(*COMMON_LABELS, *row.labels))

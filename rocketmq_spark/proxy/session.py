@@ -49,7 +49,7 @@ HOLD_SLACK_MS: Final = 5_000
 TERMINATION_TIMEOUT_MS: Final = 1_000
 
 
-class ReceivedMessage(NamedTuple):
+class ProxiedMessage(NamedTuple):
     """A delivered message: its receipt handle, the encoded response that contains only it, its queue ID and offset."""
 
     handle: str
@@ -61,7 +61,7 @@ class ReceivedMessage(NamedTuple):
 class Response(NamedTuple):
     """Delivered messages of one broker. ``failure``: the error that ended the response early; None: it was complete."""
 
-    received: list[ReceivedMessage]
+    received: list[ProxiedMessage]
     failure: RocketMQError | None = None
 
 
@@ -219,7 +219,7 @@ class Session:
             topic, broker_name, max_messages=max_messages, invisible_ms=invisible_ms, poll_ms=poll_ms
         )
         limit_ms = max(poll_ms, MIN_HOLD_MS) + HOLD_SLACK_MS + self._timeout_ms
-        received: list[ReceivedMessage] = []
+        received: list[ProxiedMessage] = []
         try:
             connection = self._current_connection()
             responses = connection.stream("ReceiveMessage", request, limit_ms)
@@ -230,14 +230,10 @@ class Session:
                     if response.HasField("message") and len(received) == max_messages:
                         raise response_too_large_error(connection.address, "ReceiveMessage")
                     if response.HasField("message"):
-                        result_response = response.message.system_properties
+                        fields = response.message.system_properties
+                        record = message_record(data, response)
                         received.append(
-                            ReceivedMessage(
-                                result_response.receipt_handle,
-                                message_record(data, response),
-                                result_response.queue_id,
-                                result_response.queue_offset,
-                            )
+                            ProxiedMessage(fields.receipt_handle, record, fields.queue_id, fields.queue_offset)
                         )
                     elif response.HasField("status") and response.status.code != pb.Code.MESSAGE_NOT_FOUND:
                         _check(connection, "ReceiveMessage", response, topic)
@@ -261,8 +257,8 @@ class Session:
             with self._tracking_failures(connection):
                 response = pending.result()
                 by_handle = {entry.receipt_handle: entry.status for entry in response.entries}
-                result_response = (by_handle.get(handle, response.status) for handle in handles)
-                return [_ack_result(connection.address, status) for status in result_response]
+                statuses = (by_handle.get(handle, response.status) for handle in handles)
+                return [_ack_result(connection.address, status) for status in statuses]
 
         return result
 
