@@ -340,7 +340,7 @@ def test_an_unresponsive_name_server_holds_up_no_renewal() -> None:
         with receiver(options) as one:
             has(one, 5)
             servers.name_server.unresponsive_on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
-            one._due_ms[one._start_refresh] = 0
+            one._periodic_work.make_due(one._start_refresh)
             eventually(lambda: one.counts.extended >= 10, "all are renewed twice")
             assert (one.counts.expired, one.count(MessageState.PREFETCHED)) == (0, 5)
 
@@ -367,7 +367,7 @@ def test_a_broker_that_accepts_no_connection_delays_no_other() -> None:
         with never_accepting() as address:
             servers.move("a", address)
             route_requests = servers.route_request_count
-            one._due_ms[one._start_refresh] = 0
+            one._periodic_work.make_due(one._start_refresh)
             eventually(lambda: servers.route_request_count > route_requests, "its new address is known")
             missing.session().reply(missing.polls[0], missing.given(1, 60_000))
             has(one, 1)

@@ -35,6 +35,7 @@ from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.local_address import local_ip
 from rocketmq_spark.remoting.outage_log import Outage, Throttle
+from rocketmq_spark.remoting.periodic_work import PeriodicWork, Task
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.prober import prober_of
 from rocketmq_spark.remoting.route_table import history_of
@@ -224,33 +225,28 @@ class Member:
         heartbeats, offset commits; topic lists with ``subscribePattern``; lock renewals and lock requests with
         ``consumeOrderly``. All are due at the start. A wake-up makes the rebalance due at once. Raises what ``watch``
         raises."""
-        rebalancing, watching = _Timer(self._options.rebalance_interval_ms), _Timer(WATCH_INTERVAL_MS)
-        persisting = _Timer(self._options.persist_offset_interval_ms)
-        work: list[tuple[_Timer, Callable[[], object]]] = [
-            (rebalancing, self._timed("Rebalance", rebalancing, Membership.rebalance)),
-            (_Timer(HEARTBEAT_INTERVAL_MS), self._send_heartbeats),
-            (persisting, self._timed("Offset commit", persisting, _persist)),
+        options = self._options
+        rebalance = self._timed("Rebalance", options.rebalance_interval_ms, Membership.rebalance)
+        work: list[tuple[Task, int]] = [
+            (self._watch, WATCH_INTERVAL_MS),
+            rebalance,
+            (self._send_heartbeats, HEARTBEAT_INTERVAL_MS),
+            self._timed("Offset commit", options.persist_offset_interval_ms, _persist),
         ]
-        if self._options.topic_pattern is not None:
-            listing = _Timer(self._options.rebalance_interval_ms)
-            work.insert(0, (listing, self._timed("Topic list", listing, list_topics)))
-        if self._options.consume_orderly:
-            renewing, locking = _Timer(RENEW_INTERVAL_MS), _Timer(LOCK_RETRY_INTERVAL_MS)
+        if options.topic_pattern is not None:
+            work.insert(1, self._timed("Topic list", options.rebalance_interval_ms, list_topics))
+        if options.consume_orderly:
             work += [
-                (renewing, self._timed("Queue lock renewal", renewing, Membership.renew_locks)),
-                (locking, self._timed("Queue lock request", locking, Membership.retry_locks)),
+                self._timed("Queue lock renewal", RENEW_INTERVAL_MS, Membership.renew_locks),
+                self._timed("Queue lock request", LOCK_RETRY_INTERVAL_MS, Membership.retry_locks),
             ]
+        periodic_work = PeriodicWork(dict(work), self._clock)
         while not self._stopping.is_set():
-            if watching.claim_if_due(self._clock()):
-                self._watch()
             if self._woken.is_set():
                 self._woken.clear()
-                rebalancing.due_ms = self._clock()
-            for timer, do in work:
-                if timer.claim_if_due(self._clock()):
-                    do()
-            next_ms = min(watching.due_ms, *(timer.due_ms for timer, _ in work))
-            self._woken.wait(max(0, next_ms - self._clock()) / 1000)
+                periodic_work.make_due(rebalance[0])
+            periodic_work.run_due()
+            self._woken.wait(max(0, periodic_work.next_due_ms - self._clock()) / 1000)
 
     def _send_heartbeats(self) -> None:
         """Send the heartbeats that are due, without the group lock, so that an unresponsive address does not delay a
@@ -263,9 +259,9 @@ class Member:
         with self.group_lock() as membership:
             membership.members.record_acknowledged(heartbeats, acknowledged)
 
-    def _timed(self, name: str, timer: _Timer, work: TimedWork) -> Callable[[], None]:
-        """Return a callable that does ``_run_timed_work`` at the timer's interval. ``name``: its name in logs."""
-        return partial(self._run_timed_work, name, timer.interval_ms, work)
+    def _timed(self, name: str, interval_ms: int, work: TimedWork) -> tuple[Task, int]:
+        """Return a task that does ``_run_timed_work``, and its interval. ``name``: its name in logs."""
+        return partial(self._run_timed_work, name, interval_ms, work), interval_ms
 
     def _run_timed_work(self, name: str, interval_ms: int, work: TimedWork) -> None:
         """Run ``work`` under the group lock, and wake ``wait_for_change`` if ``Published.changes`` differs then. Do
@@ -353,21 +349,6 @@ def list_topics(membership: Membership) -> None:
     """Request the topics that ``subscribePattern`` matches, wait, and rebalance if they have changed."""
     if membership.client.topic_routes.list_topics():
         membership.rebalance()
-
-
-class _Timer:
-    """Timer that is due at once, and again ``interval_ms`` after each claim."""
-
-    def __init__(self, interval_ms: int) -> None:
-        self.interval_ms = interval_ms
-        self.due_ms = 0
-
-    def claim_if_due(self, now_ms: int) -> bool:
-        """Return whether the timer is due; if so, make it due again ``interval_ms`` after ``now_ms``."""
-        if now_ms < self.due_ms:
-            return False
-        self.due_ms = now_ms + self.interval_ms
-        return True
 
 
 def boottime_ms() -> int:

@@ -30,6 +30,7 @@ from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome, Tra
 from rocketmq_spark.pop.unacked_messages import Counts, MessageState, UnackedMessages
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.outage_log import Outage
+from rocketmq_spark.remoting.periodic_work import PeriodicWork, Task
 
 log = logging.getLogger(__name__)
 
@@ -85,11 +86,9 @@ class Receiver:
         self._options = options
         invisible_ms = options.invisible_duration_ms
         self._transport = transport
-        self._watch = watch
         self._clock = clock
         self._prefetch_limit = PrefetchLimit(min(MAX_PREFETCHED, options.max_offsets_per_trigger or MAX_PREFETCHED))
         self._expiry_log = ExpiryLog(invisible_ms)
-        self._extend_interval_ms = min(WATCH_INTERVAL_MS, invisible_ms // CHECKS_PER_LEASE)
         self._unacked = UnackedMessages(invisible_ms)
         self._receive_scheduler = ReceiveScheduler(is_available_now, longest_duration_ms(invisible_ms))
         self._targets: list[Target] = []
@@ -101,7 +100,14 @@ class Receiver:
         )
         self._inbox: Queue[ReceiveResult | None] = Queue()  # SimpleQueue.get(timeout) may not end
         self._numbers = count()
-        self._due_ms: dict[Callable[[], None], int] = {}
+        tasks: dict[Task, int] = {
+            watch: WATCH_INTERVAL_MS,
+            self._start_refresh: transport.route_refresh_interval_ms,
+            self._update_messages: min(WATCH_INTERVAL_MS, invisible_ms // CHECKS_PER_LEASE),
+            self._ack_scheduler.move_exhausted: WATCH_INTERVAL_MS,
+            self._log_failures_and_expiries: WATCH_INTERVAL_MS,
+        }
+        self._periodic_work = PeriodicWork(tasks, clock)
         self._has_routes = threading.Event()
         self._stopping = threading.Event()
         self._stopped_ms = 0
@@ -249,7 +255,7 @@ class Receiver:
         """Run due work, send polls, process the inbox until ``stop``; log an exception and make it the fatal error."""
         try:
             while not self._stopping.is_set():
-                self._run_due_work()
+                self._periodic_work.run_due()
                 for request in self._next_requests():
                     self._transport.receive(request, partial(self._enqueue, request))
                 self._process_pending(TICK_S)
@@ -257,24 +263,9 @@ class Receiver:
             log.exception("INTERNAL_ERROR: Unexpected error in thread rocketmq-pop; the query fails. Report it.")
             self._failures.fail(error)
 
-    def _run_due_work(self) -> None:
-        """Call each task that is due by its interval or ``_make_due``: watch, route refresh, messages, moves, log."""
-        work = (
-            (self._watch, WATCH_INTERVAL_MS),
-            (self._start_refresh, self._transport.route_refresh_interval_ms),
-            (self._update_messages, self._extend_interval_ms),
-            (self._ack_scheduler.move_exhausted, WATCH_INTERVAL_MS),
-            (self._log_failures_and_expiries, WATCH_INTERVAL_MS),
-        )
-        for do, interval_ms in work:
-            now_ms = self._clock()
-            if now_ms >= self._due_ms.get(do, 0):
-                self._due_ms[do] = now_ms + interval_ms
-                do()
-
-    def _make_due(self, do: Callable[[], None]) -> None:
-        """Make the receiver's thread call ``do``, a task of ``_run_due_work``, in its next round; wake it."""
-        self._due_ms[do] = 0
+    def _make_due(self, task: Task) -> None:
+        """Make the receiver's thread call ``task``, one of ``_periodic_work``, in its next round; wake it."""
+        self._periodic_work.make_due(task)
         self._inbox.put(None)
 
     def _log_failures_and_expiries(self) -> None:
@@ -290,7 +281,7 @@ class Receiver:
         if self._failures.may_refresh_routes():
             self._workers.start(ROUTE_REFRESH, self._refresh_routes)
         else:
-            self._due_ms[self._start_refresh] = 0
+            self._periodic_work.make_due(self._start_refresh)
 
     def _refresh_routes(self) -> None:
         """Refresh the routes and wait; record failures; replace the targets. Then, also after failures, requests about
