@@ -31,9 +31,9 @@ OF_THE_PACKAGE = {
         "what ends the receiver's thread is logged, and raised by the planner's next look",
         "integration/test_receiver.py::test_what_ends_the_receivers_thread_is_raised_by_the_next_probe",
     ),
-    "rocketmq_spark/pop/ack_scheduler.py::_work": Reason(
+    "rocketmq_spark/pop/workers.py::_work": Reason(
         "what ends a worker is logged, and raised by the planner's next look",
-        "unit/test_ack_scheduler.py::test_what_one_raises_is_reported_and_it_may_work_again",
+        "unit/test_workers.py::test_what_one_raises_is_reported_and_it_may_work_again",
     ),
     "rocketmq_spark/pop/transport.py::result_or_error": Reason(
         "what ends a poll is logged, and raised by the planner's next look",

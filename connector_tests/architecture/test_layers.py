@@ -23,9 +23,8 @@ PROJECT = PACKAGE.parent
 STARTING_THREADS = {
     "rocketmq_spark.consumer.member",
     "rocketmq_spark.pop.grpc_transport",
-    "rocketmq_spark.pop.remoting_transport",
     "rocketmq_spark.pop.receiver",
-    "rocketmq_spark.pop.ack_scheduler",
+    "rocketmq_spark.pop.workers",
     "rocketmq_spark.proxy.telemetry",
     "rocketmq_spark.remoting.connection",
 }

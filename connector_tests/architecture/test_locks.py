@@ -32,6 +32,7 @@ LOCKS = {
 LENT = {
     "pop/ack_scheduler.py": {"_changed"},
     "pop/receive_failures.py": {"_changed"},
+    "pop/workers.py": {"_changed"},
 }
 """The same of who is handed one by who makes it."""
 
@@ -65,7 +66,7 @@ LONGER = {
     ("pop/ack_scheduler.py", "wait_for"): "lets go of its lock",
     ("pop/grpc_transport.py", "_refresh"): "its requests have a time limit; only workers that need its routes wait",
     ("pop/receiver.py", "wait"): "lets go of its lock",
-    ("pop/ack_scheduler.py", "start"): "until the thread runs, which takes no lock before",
+    ("pop/workers.py", "start"): "until the thread runs, which takes no lock before",
     ("remoting/memory.py", "wait_for"): "lets go of its lock",
     ("remoting/tls.py", "sendall"): "what the session has written leaves in one order; it has a time limit",
 }

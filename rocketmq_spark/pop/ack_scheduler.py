@@ -7,7 +7,6 @@ neither other brokers nor receiving, and gets its next request only after a paus
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +19,7 @@ from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle, is_u
 from rocketmq_spark.pop.receive_failures import ReceiveFailures
 from rocketmq_spark.pop.transport import ChangeOutcome, Transport
 from rocketmq_spark.pop.unacked_messages import Claimed, MessageState, UnackedMessages
+from rocketmq_spark.pop.workers import Workers
 from rocketmq_spark.remoting.clock import Clock
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Retryability, is_response_lost, retryability_of_request
 
@@ -258,63 +258,3 @@ def _without_expired(handles: Sequence[ReceiptHandle]) -> list[ReceiptHandle]:
     stay."""
     epoch_ms = int(time.time() * 1000)
     return [one for one in handles if not (isinstance(one, BrokerHandle) and one.expires_ms <= epoch_ms)]
-
-
-log = logging.getLogger(__name__)
-
-PREFIX: Final = "rocketmq-pop-"
-
-
-class Workers:
-    """Worker threads of one receiver, at most one at a time of each name. ``fail``: called with what a worker raises.
-
-    Threads: any. ``changed`` guards the set of workers, and is notified when one ends.
-    """
-
-    def __init__(self, changed: threading.Condition, fail: Callable[[Exception], None]) -> None:
-        self._changed = changed
-        self._fail = fail
-        self._busy: dict[str, threading.Thread] = {}
-
-    @property
-    def busy(self) -> set[str]:
-        """Return the names of the running workers."""
-        with self._changed:
-            return set(self._busy)
-
-    def start(self, name: str, do: Callable[[], None]) -> None:
-        """Run ``do`` on a daemon thread ``rocketmq-pop-<name>``, and do not wait. Do nothing if a worker of this name
-        runs. If no thread can be started, as while Python 3.12 exits, run ``do`` on the calling thread."""
-        thread = threading.Thread(target=self._work, args=(name, do), name=f"{PREFIX}{name}", daemon=True)
-        this_thread = threading.current_thread()
-        with self._changed:
-            if self._busy.setdefault(name, thread) is not thread:
-                return
-            try:
-                thread.start()  # before another thread can join it
-            except RuntimeError:
-                self._busy[name] = this_thread
-            else:
-                return
-        self._work(name, do)
-
-    def _work(self, name: str, do: Callable[[], None]) -> None:
-        """Run ``do``; log an exception and pass it to ``fail``, which fails the query. Then, in any case, remove this
-        worker, so that ``start`` may start one of its name again, and notify ``changed``."""
-        try:
-            do()
-        except Exception as error:
-            log.exception("INTERNAL_ERROR: Unexpected error in thread %s%s; the query fails. Report it.", PREFIX, name)
-            self._fail(error)
-        finally:
-            with self._changed:
-                self._busy.pop(name)
-                self._changed.notify_all()
-
-    def join(self, timeout_s: float) -> None:
-        """Wait for each worker that runs now until it has ended, at most ``timeout_s`` seconds for each; raise
-        nothing."""
-        with self._changed:
-            threads = list(self._busy.values())
-        for thread in threads:
-            thread.join(timeout_s)

@@ -33,6 +33,7 @@ from rocketmq_spark.pop.transport import (
     ServerSideDeadLetters,
     result_or_error,
 )
+from rocketmq_spark.pop.workers import RunningThreads
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.local_address import new_client_id
@@ -85,7 +86,7 @@ class GrpcTransport:
         self._refreshing = threading.Lock()
         """Held while routes and sessions are replaced."""
         self._targets: list[Target] = []
-        self._receiving: list[threading.Thread] = []
+        self._polls = RunningThreads("rocketmq-proxy-poll")
         self._is_closed = False
 
     def _new_session(self, addresses: Addresses) -> Session:
@@ -195,13 +196,7 @@ class GrpcTransport:
     def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
         """Start a thread that polls one target, and return at once. That thread calls ``on_response`` once, with the
         messages or the error."""
-        thread = threading.Thread(
-            target=lambda: on_response(result_or_error(lambda: self._receive(request))),
-            name="rocketmq-proxy-poll",
-            daemon=True,
-        )
-        self._receiving = [*(one for one in self._receiving if one.is_alive()), thread]
-        thread.start()
+        self._polls.start(lambda: on_response(result_or_error(lambda: self._receive(request))))
 
     def _receive(self, request: ReceiveRequest) -> ReceiveOutcome:
         """Poll on this thread, wait for the end of the response, and return its messages. Return IncompleteResponse for
@@ -309,8 +304,7 @@ class GrpcTransport:
         ``refresh_routes`` that runs closes the sessions that it still opens."""
         self._is_closed = True
         _call_concurrently(Session.close, self._sessions.values())
-        for thread in self._receiving:
-            thread.join(POLL_JOIN_TIMEOUT_S)
+        self._polls.join(POLL_JOIN_TIMEOUT_S)
 
 
 def _call_concurrently(call: Callable[[T], None], arguments: Iterable[T]) -> None:

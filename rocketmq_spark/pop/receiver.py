@@ -21,13 +21,14 @@ from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.ack_scheduler import AckScheduler, Workers
+from rocketmq_spark.pop.ack_scheduler import AckScheduler
 from rocketmq_spark.pop.invisible_duration import ExpiryLog, longest_duration_ms
 from rocketmq_spark.pop.receipt_handles import ReceiptHandle, ReceivedMessage
 from rocketmq_spark.pop.receive_failures import ReceiveFailures
 from rocketmq_spark.pop.receive_scheduler import PrefetchLimit, ReceiveRequest, ReceiveScheduler, Target
 from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome, Transport
 from rocketmq_spark.pop.unacked_messages import Counts, MessageState, UnackedMessages
+from rocketmq_spark.pop.workers import Workers
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.outage_log import Outage
 from rocketmq_spark.remoting.periodic_work import PeriodicWork, Task

@@ -19,6 +19,7 @@ from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 from rocketmq_spark.pop.retention_check import ReportDeleted, RetentionCheck, ignore_deleted
 from rocketmq_spark.pop.topic_checks import TopicChecks
 from rocketmq_spark.pop.transport import AckOutcome, ChangeOutcome, ReceiveOutcome, result_or_error
+from rocketmq_spark.pop.workers import RunningThreads
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.future import Future
@@ -75,7 +76,7 @@ class RemotingTransport:
         self._readable: frozenset[str] = frozenset()
         self._reported_deleted: set[Target] = set()
         self._topic_checks = TopicChecks(options, self._new_pop_broker)
-        self._preparing: list[threading.Thread] = []
+        self._preparing = RunningThreads("rocketmq-pop-prepare")
         self._ending = threading.Event()
         self._retention = RetentionCheck(options.consumer_group, report, self._ending.wait, monotonic_ms)
         self.dead_letters = DeadLetterMover(options.consumer_group, self._pop_broker_of, self._cluster.broker)
@@ -197,10 +198,7 @@ class RemotingTransport:
         if broker.is_connected and not self._retention.is_due(request.target):
             pop()
         else:
-            self._preparing = [one for one in self._preparing if one.is_alive()]
-            prepare = partial(self._prepare, request.target, broker.address, pop, on_response)
-            self._preparing.append(threading.Thread(target=prepare, name="rocketmq-pop-prepare", daemon=True))
-            self._preparing[-1].start()
+            self._preparing.start(partial(self._prepare, request.target, broker.address, pop, on_response))
 
     def _request(self, request: ReceiveRequest) -> PopMessageRequest:
         """Return the request of a poll, which is not sent here, with the current time as its born timestamp. Call this
@@ -332,8 +330,7 @@ class RemotingTransport:
         ``rocketmq-pop-prepare``."""
         self._ending.set()
         self._pool.close()
-        for thread in self._preparing:
-            thread.join(CONNECT_JOIN_TIMEOUT_S)
+        self._preparing.join(CONNECT_JOIN_TIMEOUT_S)
 
 
 def _decode_outcome(target: Target, outcome: PopOutcome) -> ReceiveOutcome:
