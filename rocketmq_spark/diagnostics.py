@@ -126,7 +126,6 @@ def raising_without_traceback(call: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what ``call`` returns. Raises its errors as ``raising_without_traceback`` describes."""
         try:
             return call(*args, **kwargs)
         except RocketMQError as error:

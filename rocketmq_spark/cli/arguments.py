@@ -27,7 +27,6 @@ def argument_type(parse: Callable[[str], T], expected: str) -> Callable[[str], T
     the text and ``expected``, in place of its ValueError."""
 
     def parse_argument(text: str) -> T:
-        """Return ``parse(text)``; its ValueError becomes argparse.ArgumentTypeError."""
         try:
             return parse(text)
         except ValueError:

@@ -50,7 +50,6 @@ def query_lag(cluster: ClusterClient, groups: Sequence[str], topics: Collection[
     unavailable: dict[str, str] = {}
 
     def on_failure(broker_name: str, error: RocketMQError) -> None:
-        """Record the first error of each broker, as text; raise nothing."""
         unavailable.setdefault(broker_name, str(error))
 
     rows = Inspector(cluster, on_failure).group_rows(groups, topics)

@@ -37,7 +37,6 @@ class GroupLock:
 
         @contextmanager
         def hold() -> Iterator[Membership]:
-            """Hold the lock during the block, then publish the state."""
             with lock:
                 try:
                     yield membership

@@ -331,7 +331,6 @@ class Member:
             return
 
         def on_pulled(response: PullResult | RocketMQError) -> None:
-            """If ``response`` reports a reset, queue it for the next ``group_lock``. Always call ``on_response``."""
             if isinstance(response, PullResult) and response.reason == OFFSET_RESET:
                 self._reported_resets.put((queue, response.next_begin_offset))
             on_response(response)

@@ -124,7 +124,6 @@ def arrow_function(client: PopSendBackClient) -> Callable[..., pa.Array]:
     from pyspark import TaskContext
 
     def send(*columns: pa.Array) -> pa.Array:
-        """Send the messages of these columns back and wait; return a string array: None, or why that failed."""
         client.set_log_context(**task_log_context(TaskContext.get()))
         messages = [FailedMessage(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
         return pa.array(client.try_send_back_all(messages), pa.string())

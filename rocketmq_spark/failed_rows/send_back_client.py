@@ -58,7 +58,6 @@ class SendBackClient:
         """
 
         def send_back(broker: Broker) -> None:
-            """Send the message back to ``broker`` and wait."""
             broker.send_back(
                 self._options.consumer_group,
                 message,

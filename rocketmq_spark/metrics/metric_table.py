@@ -62,7 +62,6 @@ def _at(*path: str) -> Callable[[Fields], Values]:
     ``path``, True as 1; [] where a key is missing or the value is null."""
 
     def values(fields: Fields) -> Values:
-        """Return [((), the number at ``path``)], or []."""
         value: Any = fields
         for name in path:
             value = value.get(name) if isinstance(value, Mapping) else None
@@ -76,7 +75,6 @@ def _by_queue(name: str, factor: float = 1) -> Callable[[Fields], Values]:
     in ``lagByQueue``, with its field ``name`` times ``factor``; [] without ``lagByQueue``."""
 
     def values(fields: Fields) -> Values:
-        """Return ((topic, broker, queue ID), ``name`` times ``factor``) for each queue of ``lagByQueue``."""
         return [(queue, lag[name] * factor) for queue, lag in _queues(fields.get("lagByQueue"))]
 
     return values
@@ -87,7 +85,6 @@ def _by_condition(name: str) -> Callable[[Fields], Values]:
     entry in ``lost.byCondition``; [] without ``lost.byCondition``."""
 
     def values(fields: Fields) -> Values:
-        """Return ((condition,), ``name``) for each entry of ``lost.byCondition``."""
         lost: Mapping[str, Any] = fields.get("lost", {}).get("byCondition", {})
         return [((condition,), float(counts[name])) for condition, counts in lost.items()]
 
@@ -123,7 +120,6 @@ def _earliest(name: str) -> Callable[[Fields], Values]:
     in seconds since 1970)]; [] if no outage has one."""
 
     def values(fields: Fields) -> Values:
-        """Return [((), the earliest time ``name`` of the outages, in seconds since 1970)], or []."""
         times = [_epoch_s(outage[name]) for outage in fields.get("outages", ()) if outage[name] is not None]
         return [((), min(times))] if times else []
 

@@ -111,7 +111,6 @@ def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
     """Return a parser that returns texts matching ``pattern`` in full, and raises ValueError for other ones."""
 
     def parse(text: str) -> str:
-        """Return ``text``. Raises ValueError unless ``pattern`` matches it in full."""
         if not pattern.fullmatch(text):
             raise ValueError
         return text
@@ -233,7 +232,6 @@ def _positions(named: Mapping[str, int], unnumbered: Mapping[str, int]) -> Calla
     words = {**named, **unnumbered}
 
     def position(value: Any) -> int:
-        """Return the position of a JSON value. Raises ValueError for an invalid one."""
         if isinstance(value, str) and value.lower() in words:
             return words[value.lower()]
         is_valid = type(value) is int and (0 <= value < 2**63 or value in named.values())
@@ -242,7 +240,6 @@ def _positions(named: Mapping[str, int], unnumbered: Mapping[str, int]) -> Calla
     of_queues = _by_topic(position)
 
     def parse(text: str) -> QueuePositions:
-        """Return the positions of one word, or of JSON by topic and queue. Raises ValueError for any other text."""
         return QueuePositions(words[text.lower()]) if text.lower() in words else of_queues(text)
 
     return parse
@@ -258,7 +255,6 @@ def _by_topic(position: Callable[[Any], int]) -> Callable[[str], QueuePositions]
     each value. The parser raises ValueError for any other text, repeated names and empty objects."""
 
     def parse(text: str) -> QueuePositions:
-        """Return the positions of JSON by topic and queue. Raises ValueError for any other text."""
         topics: list[tuple[str, int]] = []
         queues: list[tuple[MessageQueue, int]] = []
         try:
@@ -313,7 +309,6 @@ def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
     """Return the kind of an integer in ``[minimum, maximum]``; its parser raises ValueError for any other text."""
 
     def parse(text: str) -> int:
-        """Return the integer. Raises ValueError for any other text, and outside ``[minimum, maximum]``."""
         value = int(_matching(_INTEGER)(text))
         return value if minimum <= value <= maximum else _reject()
 
@@ -325,7 +320,6 @@ def choice(*names: str) -> Kind[str]:
     by_lower = {name.lower(): name for name in names}
 
     def parse(text: str) -> str:
-        """Return the name, as in ``names``, that ``text`` is in any case. Raises ValueError for any other text."""
         return by_lower[text.lower()] if text.lower() in by_lower else _reject()
 
     return Kind(" or ".join(f"'{name}'" for name in names), parse)

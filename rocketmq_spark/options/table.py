@@ -157,7 +157,6 @@ def accepted_by(*calls: str) -> Callable[[type[T]], type[T]]:
     (``ACCEPTED_BY``), for ``USES`` and for errors. It returns the class unchanged."""
 
     def register(table: type[T]) -> type[T]:
-        """Store ``calls`` in ACCEPTED_BY, in place of earlier ones of ``table``, and return ``table``."""
         ACCEPTED_BY[table] = calls
         return table
 

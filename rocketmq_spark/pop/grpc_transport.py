@@ -150,7 +150,6 @@ class GrpcTransport:
         failed: dict[Addresses, RocketMQError] = {}
 
         def keep_alive(addresses: Addresses) -> None:
-            """Register or send a heartbeat, and wait; add a RocketMQError to ``failed``."""
             try:
                 self._sessions[addresses].keep_alive()
             except RocketMQError as error:
@@ -316,7 +315,6 @@ def _call_concurrently(call: Callable[[T], None], arguments: Iterable[T]) -> Non
     errors: list[Exception] = []
 
     def run(argument: T) -> None:
-        """Call ``call``; add an exception to ``errors``."""
         try:
             call(argument)
         except Exception as error:  # noqa: BLE001  # raised once all have ended

@@ -189,7 +189,6 @@ class RemotingTransport:
             return
 
         def pop() -> None:
-            """Send the poll; its outcome is decoded and passed to ``on_response``."""
             broker.pop(
                 self._request(request),
                 lambda outcome: on_response(result_or_error(lambda: self._process_outcome(request.target, outcome))),

@@ -67,7 +67,6 @@ class Connection:
             future = call.future(request, timeout=limit_ms / 1000, metadata=self._metadata())
 
         def result() -> A:
-            """Wait, check the size of the response, decode and return it. Raises what ``Connection`` describes."""
             try:
                 data = future.result()
             except grpc.RpcError as error:

@@ -274,7 +274,6 @@ class Session:
         pending = connection.submit("ChangeInvisibleDuration", request, pb.ChangeInvisibleDurationResponse)
 
         def result() -> str | None:
-            """Wait, and return the new receipt handle, or None."""
             with self._tracking_failures(connection):
                 response = pending.result()
                 if is_unknown_handle(response.status):

@@ -89,7 +89,6 @@ def commit_rpc(address: str, group: str, queue: MessageQueue, offset: int) -> Rp
     )
 
     def decode(response: RemotingCommand) -> None:
-        """Raise the error of a pending reset, else do nothing."""
         if meaning_of(RequestCode.UPDATE_CONSUMER_OFFSET, response) is Meaning.OFFSET_RESET_PENDING:
             raise BrokerError(
                 "OFFSET_RESET_PENDING", address=address, queue=str(queue), group=group, code=response.code
@@ -180,7 +179,6 @@ def send_back_rpc(group: str, message: StoredMessage, delay_level: int, max_reco
     )
 
     def decode(response: RemotingCommand) -> None:
-        """Raise the error of a deleted message, else do nothing."""
         if meaning_of(RequestCode.CONSUMER_SEND_MSG_BACK, response) is Meaning.DELETED:
             raise DataLossError("MESSAGE_DELETED", message=str(message))
 
@@ -208,7 +206,6 @@ def group_connections_rpc(group: str) -> Rpc[GroupConnections]:
     header = GetConsumerConnectionListRequest(consumer_group=group)
 
     def decode(response: RemotingCommand) -> GroupConnections:
-        """Return the connected members; none if the broker reports that the group is not online."""
         if meaning_of(RequestCode.GET_CONSUMER_CONNECTION_LIST, response) is Meaning.EMPTY:
             return GroupConnections()
         return decode_group_connections(response.body)

@@ -186,7 +186,6 @@ def _route_rpc(topic: str, address: str) -> Rpc[TopicRoute]:
     OptionError[NOT_A_NAME_SERVER] if the response shows another kind of server, such as a broker."""
 
     def decode(response: RemotingCommand) -> TopicRoute:
-        """Return the route, or raise the errors of ``_route_rpc``."""
         _check_kind(RequestCode.GET_ROUTEINFO_BY_TOPIC, response, address)
         if meaning_of(RequestCode.GET_ROUTEINFO_BY_TOPIC, response) is Meaning.EMPTY:
             raise RouteError("TOPIC_NOT_FOUND", topic=topic, address=address)
@@ -201,7 +200,6 @@ def _cluster_info_rpc(address: str) -> Rpc[ClusterInfo]:
     OptionError[NOT_A_NAME_SERVER] for the response of another kind of server."""
 
     def decode(response: RemotingCommand) -> ClusterInfo:
-        """Return the brokers, or raise the errors of ``_cluster_info_rpc``."""
         _check_kind(RequestCode.GET_BROKER_CLUSTER_INFO, response, address)
         return decode_cluster_info(response.body)
 
@@ -213,7 +211,6 @@ def _topics_rpc(address: str) -> Rpc[list[str]]:
     raises OptionError[NOT_A_NAME_SERVER] for the response of another kind of server."""
 
     def decode(response: RemotingCommand) -> list[str]:
-        """Return the names, or raise the errors of ``_topics_rpc``."""
         _check_kind(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, response, address)
         return decode_topic_names(response.body)
 

@@ -101,7 +101,6 @@ class RemotingClient:
         """
 
         def on_done(pending: PendingResponse) -> None:
-            """Pass the decoded response or the error to ``on_response``."""
             on_response(self._outcome(connection, pending, rpc.decode))
 
         try:

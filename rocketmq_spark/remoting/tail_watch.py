@@ -85,7 +85,6 @@ class TailWatch:
         ``on_change``."""
 
         def on_response(response: PullResult | RocketMQError) -> None:
-            """Record the end of the poll; after a change start a pause and call ``on_change``."""
             is_change = isinstance(response, RocketMQError) or response.status is not PullStatus.NO_NEW_MSG
             with self._lock:
                 self._armed.discard(queue)

@@ -177,7 +177,6 @@ def unwind_on_signals(is_handled: Callable[[], bool] = lambda: False) -> None:
     that are ignored already (``nohup``) stay ignored."""
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
-        """Handle the first ending signal: ignore later ones, and raise SystemExit unless it is handled."""
         ignore_signals()
         if not is_handled():
             raise SystemExit(0)
