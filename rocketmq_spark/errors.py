@@ -65,7 +65,7 @@ class RocketMQError(Exception):
         return f"[ROCKETMQ_{self.condition}] {CONDITIONS[self.condition].summary(self.context).strip()}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Keep class, condition and context when pickled, but not cause and traceback."""
+        """Keep class, condition and context when pickled or copied, but not cause and traceback."""
         return _rebuild, (type(self), self.condition, dict(self.context))
 
 

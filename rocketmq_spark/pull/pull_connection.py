@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import MASTER_ID
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
-from rocketmq_spark.remoting.correlation import decode_command, opaques, timeout_error, unresponsive_error
+from rocketmq_spark.remoting.correlation import (
+    CLOSED_BY_SERVER,
+    CLOSED_HERE,
+    OF_PARENT_PROCESS,
+    decode_command,
+    opaques,
+    timeout_error,
+    unresponsive_error,
+)
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand
@@ -90,9 +98,7 @@ class PullConnection:
         if byte_count is None:
             completions = self._exchange.expire_overdue(self._clock())
         elif byte_count == 0:
-            return self._mark_lost(
-                TransportError("CONNECTION_LOST", address=self.address, reason="the server closed it")
-            )
+            return self._mark_lost(TransportError("CONNECTION_LOST", address=self.address, reason=CLOSED_BY_SERVER))
         else:
             completions = self._exchange.received(byte_count, self._clock())
             if self._exchange.replies:
@@ -104,16 +110,12 @@ class PullConnection:
 
     def close(self) -> list[Completion]:
         """Close the connection; return the pulls in flight with TransportError[CONNECTION_LOST]."""
-        return self._mark_lost(
-            TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side")
-        )
+        return self._mark_lost(TransportError("CONNECTION_LOST", address=self.address, reason=CLOSED_HERE))
 
     def abandon(self) -> None:
         """In a forked child, close the descriptor and drop the pulls in flight, without a shutdown: the parent's
         connection stays open."""
-        self._exchange.mark_lost(
-            TransportError("CONNECTION_LOST", address=self.address, reason="it belongs to the parent process")
-        )
+        self._exchange.mark_lost(TransportError("CONNECTION_LOST", address=self.address, reason=OF_PARENT_PROCESS))
         self._stream.close()
 
     def _send(self, data: bytes) -> list[Completion]:

@@ -11,12 +11,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
-from rocketmq_spark.remoting.correlation import decode_command, opaques, timeout_error, unresponsive_error
+from rocketmq_spark.remoting.correlation import (
+    CLOSED_BY_SERVER,
+    CLOSED_HERE,
+    OF_PARENT_PROCESS,
+    decode_command,
+    opaques,
+    timeout_error,
+    unresponsive_error,
+)
 from rocketmq_spark.remoting.stream import Stream, write_timeout_error
 from rocketmq_spark.security import Credentials
 from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand
@@ -78,7 +87,7 @@ class PendingResponse:
         outcome = self._outcome
         assert outcome is not None
         if isinstance(outcome, RocketMQError):
-            raise _copy_error(outcome) from outcome
+            raise copy(outcome) from outcome  # a traceback belongs to one waiting thread
         return outcome
 
     def _wait(self) -> None:
@@ -187,14 +196,14 @@ class Connection:
     def close(self) -> None:
         """End the connection: the reader thread fails all requests in flight, closes the stream and ends. Wait up to
         CLOSE_TIMEOUT_S (2 s) for it, but not on the reader thread itself. Threads: any."""
-        self._lose(TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side"))
+        self._lose(TransportError("CONNECTION_LOST", address=self.address, reason=CLOSED_HERE))
         if threading.current_thread() is not self._reader:
             self._reader.join(CLOSE_TIMEOUT_S)
 
     def close_after_fork(self) -> None:
         """Mark the connection as lost and close its descriptor, in a forked child, where no reader runs. Requests in
         flight are not completed. The parent keeps its connection."""
-        self._loss = TransportError("CONNECTION_LOST", address=self.address, reason="it belongs to the parent process")
+        self._loss = TransportError("CONNECTION_LOST", address=self.address, reason=OF_PARENT_PROCESS)
         self._stream.close()
 
     # ------------------------------------------------------------------------------------- for PendingResponse
@@ -225,7 +234,7 @@ class Connection:
             raise write_timeout_error(self.address, timeout_ms)
         try:
             if self._loss is not None:
-                raise _copy_error(self._loss)
+                raise copy(self._loss)
             self._stream.sendall(frames, max(1, deadline_ms - self._clock()))
         except TransportError as error:
             self._lose(error)
@@ -274,7 +283,7 @@ class Connection:
         if data is None:
             return
         if not data:
-            raise TransportError("CONNECTION_LOST", address=self.address, reason="the server closed it")
+            raise TransportError("CONNECTION_LOST", address=self.address, reason=CLOSED_BY_SERVER)
         self._last_received_ms = self._clock()
         self._frames.feed(data)
         while (frame := self._frames.next_frame()) is not None:
@@ -320,9 +329,3 @@ class Connection:
             pending = self._pending.pop(opaque, None)
             if pending is not None:
                 pending.complete(self._loss)
-
-
-def _copy_error(error: RocketMQError) -> RocketMQError:
-    """Return an error of the same class, condition and context, without traceback and cause: a traceback belongs to one
-    waiting thread."""
-    return type(error)(error.condition, **error.context)

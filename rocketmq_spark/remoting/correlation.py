@@ -19,6 +19,11 @@ MAX_OPAQUE: Final = 0x7FFFFFFF
 UNRESPONSIVE_LIMIT_MS: Final = 30_000
 """If a response is late and the server has sent nothing for this time, the connection is lost."""
 
+CLOSED_BY_SERVER: Final = "the server closed it"
+CLOSED_HERE: Final = "it was closed on this side"
+OF_PARENT_PROCESS: Final = "it belongs to the parent process"
+"""Reasons of CONNECTION_LOST that both users report."""
+
 
 def opaques(first: int = 1) -> Iterator[int]:
     """Return an endless iterator of one connection's request numbers: ``first`` to MAX_OPAQUE, then from 0 again.
