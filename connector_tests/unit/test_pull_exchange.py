@@ -12,7 +12,7 @@ from connector_tests.support.decoders import IMPLEMENTATIONS, template_class
 from connector_tests.support.scripted_broker import build_response
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.pull.pull_connection import PullExchange
+from rocketmq_spark.pull.pull_exchange import PullExchange
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.correlation import UNRESPONSIVE_LIMIT_MS
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
