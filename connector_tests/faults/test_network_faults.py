@@ -184,8 +184,8 @@ def pulled(pulling: PullConnections, address: str, *offsets: int) -> list[PullOu
     while len(completions) < len(requests):
         assert time.monotonic() < deadline, "not told"
         completions += pulling.receive(SOON_MS)
-    assert [request for request, _ in completions] == requests
-    return [build_response for _, build_response in completions]
+    assert [request for request, _, _ in completions] == requests
+    return [build_response for _, build_response, _ in completions]
 
 
 @pytest.mark.parametrize("byte_count", [0, 1, 3, 4, 7, 8, 100, 65_536, 100_000])

@@ -65,7 +65,7 @@ def pulled_as(guarded: EmbeddedCluster, signer: Credentials | None) -> PullResul
         pulling.get_or_open(BrokerAddress(guarded.broker_addr())).pull(
             [one_request], pull_frames("g", QUEUE, "*", signer)
         )
-        ((_, outcome),) = pulling.receive(TIMEOUT_MS)
+        ((_, outcome, _),) = pulling.receive(TIMEOUT_MS)
         return outcome
 
 

@@ -309,7 +309,7 @@ def test_many_pulls_are_in_flight_on_one_connection(cluster: EmbeddedCluster, fi
     while len(completions) < len(requests):
         completions += pulling.receive(1_000)
     bodies = {}
-    for request, result in completions:
+    for request, result, _ in completions:
         assert isinstance(result, PullResult)
         bodies[request.next_offset] = decode_messages(bytes(result.body), broker_name="broker-a")[0].body
     pulling.close()

@@ -107,8 +107,8 @@ def test_responses_reach_their_pulls_whatever_the_chunks_and_the_order(
     cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=30)) | {0, len(stream)})
     completions = [completion for begin, end in pairwise(cuts) for completion in received(exchange, stream[begin:end])]
     event(f"ordinary answers are known: {exchange._template is not None}")
-    assert [request for request, _ in completions] == [requests[index] for index in order]
-    assert [reported(outcome) for _, outcome in completions] == [expected(replies[index]) for index in order]
+    assert [request for request, _, _ in completions] == [requests[index] for index in order]
+    assert [reported(outcome) for _, outcome, _ in completions] == [expected(replies[index]) for index in order]
     assert opaques_of(exchange.replies) == ([opaques[index] for index in order] if is_chatty else [])
     assert (exchange.in_flight_count, exchange.expire_overdue(TIMEOUT_MS)) == (0, [])
 
@@ -124,7 +124,7 @@ def test_each_pull_is_completed_once_by_a_response_its_deadline_or_the_loss(
     completed: list[PullRequest] = []
 
     def note(completions: list[Completion]) -> None:
-        for request, _ in completions:
+        for request, _, _ in completions:
             completed.append(request)
             in_flight.pop(request)
 
@@ -163,7 +163,7 @@ def test_a_pull_that_times_out_in_the_middle_of_its_response_loses_no_byte_of_th
     ]
     cut = data.draw(st.integers(1, len(frames[0]) - 1))
     assert received(exchange, frames[0][:cut]) == []
-    assert [request for request, _ in exchange.expire_overdue(TIMEOUT_MS)] == [early]
+    assert [request for request, _, _ in exchange.expire_overdue(TIMEOUT_MS)] == [early]
     completions = received(exchange, frames[0][cut:] + b"".join(frames[1:]))
-    assert [request for request, _ in completions] == late
-    assert [reported(outcome) for _, outcome in completions] == [expected(reply) for reply in replies[1:]]
+    assert [request for request, _, _ in completions] == late
+    assert [reported(outcome) for _, outcome, _ in completions] == [expected(reply) for reply in replies[1:]]

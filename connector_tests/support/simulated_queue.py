@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
+from rocketmq_spark.model import MASTER_ID, BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.pull.pull_request import Completion, PulledRange, PullRequest
 from rocketmq_spark.remoting.retry import PULL_PAUSES
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
@@ -132,7 +132,7 @@ class SimulatedNetwork:
         failure = self._no_route() if address is None else None
         if failure is not None:
             self._nothing_for_ms = 0
-            return [(request, failure) for request in requests]
+            return [(request, failure, MASTER_ID) for request in requests]
         for request in requests:
             offset = request.next_offset
             assert not any(offset == another.next_offset for another in self._in_flight), "pulled twice"
@@ -162,8 +162,7 @@ class SimulatedNetwork:
 
     def _next_completion(self) -> Completion:
         request = self._in_flight.pop(self._choose(len(self._in_flight)))
-        request.suggested_id = self.suggested_id
-        return request, self._respond(request.next_offset, request.max_messages)
+        return request, self._respond(request.next_offset, request.max_messages), self.suggested_id
 
     def _pass_time(self, timeout_ms: int) -> None:
         self._clock.advance(timeout_ms)

@@ -49,7 +49,7 @@ def reported(client: ExecutorPullClient, address: BrokerAddress | None = None) -
     while not completions:
         assert time.monotonic() < deadline, "not told"
         completions = client.receive(100)
-    ((_, build_response),) = completions
+    ((_, build_response, _),) = completions
     return build_response
 
 

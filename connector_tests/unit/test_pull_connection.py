@@ -54,7 +54,7 @@ def request(offset: int) -> PullRequest:
 
 
 def conditions(completions: list[Completion]) -> list[str]:
-    return [reported.condition for _, reported in completions if isinstance(reported, RocketMQError)]
+    return [reported.condition for _, reported, _ in completions if isinstance(reported, RocketMQError)]
 
 
 def test_a_waiting_caller_gets_what_arrives(connection: PullConnection, broker: ScriptedBroker) -> None:
@@ -62,7 +62,7 @@ def test_a_waiting_caller_gets_what_arrives(connection: PullConnection, broker: 
     assert connection.pull([requested], FRAMES) == []
     session = broker.next_session()
     session.reply(session.next_received(), FOUND)
-    ((reported, result),) = connection.receive(WAIT_MS)
+    ((reported, result, _),) = connection.receive(WAIT_MS)
     assert reported is requested
     assert not isinstance(result, RocketMQError)
     assert bytes(result.body) == b"messages"
@@ -86,7 +86,9 @@ def test_what_gets_no_response_in_its_time_is_reported_while_nothing_comes(
     clock.advance(TIMEOUT_MS)
     reported = connection.receive(0)
     assert conditions(reported) == ["RESPONSE_TIMED_OUT"] * 2
-    assert {reported.context["address"] for _, reported in reported if isinstance(reported, RocketMQError)} == {ADDRESS}
+    assert {reported.context["address"] for _, reported, _ in reported if isinstance(reported, RocketMQError)} == {
+        ADDRESS
+    }
     assert connection.is_open
 
 
@@ -101,7 +103,7 @@ def test_a_server_that_closes_ends_all_that_is_in_flight(connection: PullConnect
 def reasons(completions: list[Completion]) -> list[tuple[object, object]]:
     return [
         (reported.context["address"], reported.context["reason"])
-        for _, reported in completions
+        for _, reported, _ in completions
         if isinstance(reported, RocketMQError)
     ]
 
@@ -136,7 +138,7 @@ def test_a_server_s_own_request_is_refused_beside_the_responses_and_once(clock: 
     (pull,) = commands(theirs)
     server_request = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)
     theirs.sendall(server_request.frame(7) + replace(FOUND, flag=FLAG_RESPONSE).frame(pull.opaque), TIMEOUT_MS)
-    assert [reported for reported, _ in connection.receive(0)] == [requested]
+    assert [reported for reported, _, _ in connection.receive(0)] == [requested]
     (refused,) = commands(theirs)
     assert (refused.code, refused.opaque) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 7)
     theirs.sendall(replace(FOUND, flag=FLAG_RESPONSE).frame(99), TIMEOUT_MS)

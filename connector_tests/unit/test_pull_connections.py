@@ -78,7 +78,7 @@ class Pulls:
         return self.reported
 
     def _note(self, completions: list[Completion]) -> None:
-        for _, outcome in completions:
+        for _, outcome, _ in completions:
             self.reported.append(outcome.condition if isinstance(outcome, RocketMQError) else outcome.reason)
 
 
@@ -113,8 +113,8 @@ def test_pulls_are_sent_together_and_each_response_goes_to_its_own(pulls: Pulls,
     completions: list[Completion] = []
     while len(completions) < 3:
         completions += pulls.connections.receive(1_000)
-    assert [request for request, _ in completions] == requests[::-1]
-    assert [outcome.next_begin_offset for _, outcome in completions if not isinstance(outcome, RocketMQError)] == [
+    assert [request for request, _, _ in completions] == requests[::-1]
+    assert [outcome.next_begin_offset for _, outcome, _ in completions if not isinstance(outcome, RocketMQError)] == [
         102,
         101,
         100,

@@ -11,7 +11,7 @@ import pytest
 from connector_tests.support.decoders import IMPLEMENTATIONS, template_class
 from connector_tests.support.scripted_broker import build_response
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MASTER_ID, MessageQueue
 from rocketmq_spark.pull.pull_exchange import PullExchange
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.correlation import UNRESPONSIVE_LIMIT_MS
@@ -61,7 +61,7 @@ def responded(subject: PullExchange, opaque: int, reply: RemotingCommand, now_ms
 
 
 def only(completions: list[Completion]) -> object:
-    ((_, outcome),) = completions
+    ((_, outcome, _),) = completions
     return outcome
 
 
@@ -72,7 +72,7 @@ def test_what_is_found_is_the_messages_and_where_the_queue_continues(exchange: N
     subject = exchange()
     (request,) = sent(subject)
     assert responded(subject, 1, FOUND) == [
-        (request, PullResult(PullStatus.FOUND, "FOUND", 1, 0, 9, memoryview(b"messages")))
+        (request, PullResult(PullStatus.FOUND, "FOUND", 1, 0, 9, memoryview(b"messages")), MASTER_ID)
     ]
 
 
@@ -94,22 +94,20 @@ def test_the_first_response_with_messages_is_the_template_of_those_that_follow(e
 
 
 def test_a_response_with_another_suggestion_is_the_next_template(exchange: NewExchange) -> None:
-    """Each response, by the template or not, leaves its suggestion with the pull."""
+    """Each response, by the template or not, is completed with its suggestion."""
     subject = exchange()
-    requests = sent(subject, 7)
-    suggested = [0, 0, 1, 1, 1, 0, 0]
-    for opaque, broker_id in enumerate(suggested, 1):
+    sent(subject, 7)
+    for opaque, broker_id in enumerate([0, 0, 1, 1, 1, 0, 0], 1):
         found = replace(FOUND, fields={**NUMBERS, "suggestWhichBrokerId": str(broker_id)})
-        assert len(responded(subject, opaque, found)) == 1
-    assert [request.suggested_id for request in requests] == suggested
+        assert [suggested_id for _, _, suggested_id in responded(subject, opaque, found)] == [broker_id]
 
 
 @pytest.mark.parametrize(("text", "expected"), [("1", 1), ("", 0), ("-1", 0), ("x", 0), ("1" * 40, 0), ("²", 0)])
 def test_an_invalid_suggestion_is_the_master(exchange: NewExchange, text: str, expected: int) -> None:
     subject = exchange()
-    (request,) = sent(subject)
-    responded(subject, 1, replace(FOUND, fields={**NUMBERS, "suggestWhichBrokerId": text}))
-    assert request.suggested_id == expected
+    sent(subject)
+    ((_, _, suggested_id),) = responded(subject, 1, replace(FOUND, fields={**NUMBERS, "suggestWhichBrokerId": text}))
+    assert suggested_id == expected
 
 
 def test_an_ordinary_response_that_comes_after_its_deadline_belongs_to_no_caller(exchange: NewExchange) -> None:
@@ -138,7 +136,7 @@ def test_a_refusal_names_server_and_request(exchange: NewExchange) -> None:
 def test_a_response_that_cannot_be_understood_is_its_pulls_error_and_no_others(exchange: NewExchange) -> None:
     subject = exchange()
     first, _ = sent(subject, 2)
-    ((request, error),) = responded(
+    ((request, error, _),) = responded(
         subject, 1, build_response(ResponseCode.SUCCESS, {"nextBeginOffset": "x"}, remark="FOUND")
     )
     assert request is first
@@ -172,7 +170,7 @@ def test_a_pull_is_late_when_its_time_is_over_and_not_before(exchange: NewExchan
     subject = exchange(now_ms=70)
     (request,) = sent(subject, now_ms=100)
     assert subject.expire_overdue(100 + TIMEOUT_MS - 1) == []
-    ((late, error),) = subject.expire_overdue(100 + TIMEOUT_MS)
+    ((late, error, _),) = subject.expire_overdue(100 + TIMEOUT_MS)
     assert late is request
     assert isinstance(error, TransportError)
     assert (error.condition, error.context) == (
@@ -190,7 +188,7 @@ def test_a_server_that_is_late_and_unresponsive_times_out_with_all_that_is_in_fl
     first, second = subject.expire_overdue(7 + UNRESPONSIVE_LIMIT_MS)
     assert isinstance(first[1], TransportError)
     assert first[1].condition == "RESPONSE_TIMED_OUT"
-    assert second == (later, subject.loss)
+    assert second == (later, subject.loss, MASTER_ID)
     assert subject.loss is not None
     assert (subject.loss.condition, subject.loss.context["address"]) == ("CONNECTION_LOST", ADDRESS)
 
@@ -224,7 +222,7 @@ def test_bytes_that_are_no_frame_are_the_loss_of_all_that_is_in_flight_and_what_
     first, second = sent(subject, 2)
     found = encode(replace(FOUND, opaque=1, flag=FLAG_RESPONSE))
     completions = received(subject, found + garbage)
-    assert [request for request, _ in completions] == [first, second]
+    assert [request for request, _, _ in completions] == [first, second]
     assert isinstance(completions[0][1], PullResult)
     assert completions[1][1] is subject.loss
     assert isinstance(subject.loss, RemoteProtocolError)
@@ -238,6 +236,6 @@ def test_the_first_cause_of_a_loss_stays(exchange: NewExchange) -> None:
     causes: list[RocketMQError] = [
         TransportError("CONNECTION_LOST", address=ADDRESS, reason=reason) for reason in ("cut", "later")
     ]
-    assert subject.mark_lost(causes[0]) == [(first, causes[0])]
+    assert subject.mark_lost(causes[0]) == [(first, causes[0], MASTER_ID)]
     assert subject.mark_lost(causes[1]) == []
     assert subject.loss is causes[0]

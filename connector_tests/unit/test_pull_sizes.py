@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from rocketmq_spark.pull.pull_request import CompletionQueue, PullRequest, pull_action
+from rocketmq_spark.model import MASTER_ID
+from rocketmq_spark.pull.pull_request import PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.pull.range_puller import MAX_BYTES, MAX_DEPTH
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
@@ -34,10 +35,7 @@ class Reading:
         self._count = count
         self._size_of = size_of
         self._random = None if seed is None else Random(seed)
-        self._completion_queue: CompletionQueue = deque()
-        self._window = PullWindow(
-            0, count, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES, completion_queue=self._completion_queue
-        )
+        self._window = PullWindow(0, count, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES, completion_queue=deque())
         self._in_flight: list[PullRequest] = []
         self._buffered_bytes = self._delivered_to = 0
         self._largest = max(map(size_of, range(count)))
@@ -60,9 +58,7 @@ class Reading:
             self._called.add(request)
             if self._called_before is None and len(result.body) >= self._largest:
                 self._called_before = self._called | set(responded)
-            self._completion_queue.append((request, result))
-            if not self._window.accept_fast_path():
-                self._completion_queue.popleft()
+            if not self._window.accept_fast_path([(request, result, MASTER_ID)]):
                 self._window.step(request, result, pull_action(result, request.next_offset))
             for pulled in self._window.deliver():
                 self._buffered_bytes -= len(pulled.body)

@@ -9,9 +9,9 @@ import pytest
 from connector_tests.support.pull_results import MAX, MIN, result, too_small
 from connector_tests.support.simulated_queue import encoded, offsets_of
 from rocketmq_spark.errors import TransportError
+from rocketmq_spark.model import MASTER_ID
 from rocketmq_spark.pull.pull_request import (
     LOST_KINDS,
-    CompletionQueue,
     PullAction,
     PulledRange,
     PullRequest,
@@ -36,11 +36,6 @@ def window(begin: int = 100, end: int = 1_000, max_depth: int = 4, max_bytes: in
 
 def sent(subject: PullWindow) -> list[PullRequest]:
     return subject.take_requests()
-
-
-def completion_queue(subject: PullWindow) -> CompletionQueue:
-    """The queue that it was given."""
-    return subject._completion_queue
 
 
 def stride_of(subject: PullWindow) -> int | None:
@@ -590,9 +585,8 @@ def test_nothing_is_skipped_that_no_response_reports_as_deleted() -> None:
 # ---------------------------------------------------------------------------------------------------- the steady part
 
 
-def responded(subject: PullWindow, *completions: tuple[PullRequest, PullResult]) -> int:
-    completion_queue(subject).extend(completions)
-    return subject.accept_fast_path()
+def responded(subject: PullWindow, *completions: tuple[PullRequest, PullOutcome]) -> int:
+    return subject.accept_fast_path((request, result, MASTER_ID) for request, result in completions)
 
 
 def whole(request: PullRequest) -> PullResult:
@@ -604,7 +598,6 @@ def test_ordinary_responses_are_accepted_together_and_delivered_in_order() -> No
     first, second, third = opened(subject, stride=40)
     assert responded(subject, *((request, whole(request)) for request in (third, first, second))) == 3
     assert delivered(subject) == [(140, 180, False), (180, 220, False), (220, 260, False)]
-    assert not completion_queue(subject)
     assert spans(sent(subject)) == [(260, 300), (300, 340), (340, 380)]
 
 
@@ -621,10 +614,9 @@ def test_ordinary_responses_are_accepted_together_and_delivered_in_order() -> No
 def test_the_first_response_that_is_not_ordinary_stays_and_so_does_what_is_behind_it(other: PullOutcome) -> None:
     subject = window(max_depth=3)
     first, second, third = opened(subject, stride=40)
-    completion_queue(subject).extend([(first, whole(first)), (second, other), (third, whole(third))])
-    assert subject.accept_fast_path() == 1
-    assert subject.accept_fast_path() == 0
-    assert [request for request, _ in completion_queue(subject)] == [second, third]
+    assert responded(subject, (first, whole(first)), (second, other), (third, whole(third))) == 1
+    assert responded(subject, (second, other), (third, whole(third))) == 0
+    assert delivered(subject) == [(140, 180, False)]
 
 
 def test_a_large_one_among_ordinary_responses_closes_the_window_too() -> None:
@@ -668,7 +660,6 @@ def test_no_response_is_ordinary_before_the_first_and_while_the_depth_grows_agai
     subject = window(max_depth=4)
     (alone,) = sent(subject)
     assert responded(subject, (alone, whole(alone))) == 0
-    completion_queue(subject).clear()
     step(subject, alone, whole(alone))
     subject.deliver()
     first, *_ = sent(subject)
@@ -691,7 +682,7 @@ def test_ordinary_responses_too_are_followed_by_a_probe() -> None:
         (request, *requests) = requests
         widths.add(request.end_offset - request.next_offset)
         if not responded(subject, (request, whole(request))):
-            step(subject, *completion_queue(subject).popleft())  # type: ignore[arg-type]  # none of these answers is an error
+            step(subject, request, whole(request))
         subject.deliver()
         requests += sent(subject)
     assert widths == {40, 80}

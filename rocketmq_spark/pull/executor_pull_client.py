@@ -66,7 +66,7 @@ class ExecutorPullClient:
             frames = pull_frames(self._group, queue, expression, self._credentials, expression_type)
             return self._connection(queue, address, suggested_id).pull(requests, frames)
         except RocketMQError as error:
-            return [(request, error) for request in requests]
+            return [(request, error, MASTER_ID) for request in requests]
 
     def _connection(
         self, queue: MessageQueue, address: BrokerAddress | None, suggested_id: int | None

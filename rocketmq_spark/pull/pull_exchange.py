@@ -61,14 +61,13 @@ class PullExchange:
         return len(self._in_flight)
 
     def encode_requests(self, requests: Iterable[PullRequest], frames: PullFrames, now_ms: int) -> bytes:
-        """Record ``requests`` as in flight, each with a new opaque and a deadline of ``timeout_ms`` after ``now_ms``,
-        and reset their suggested server to the master. Return their frames; the caller sends them now."""
+        """Record ``requests`` as in flight, each with a new opaque and a deadline of ``timeout_ms`` after ``now_ms``.
+        Return their frames; the caller sends them now."""
         deadline_ms = now_ms + self._timeout_ms
         data = []
         for request in requests:
             opaque = next(self._opaques)
             self._in_flight[opaque] = request, deadline_ms
-            request.suggested_id = MASTER_ID
             data.append(frames.frame(opaque, request.next_offset, request.max_messages))
         return b"".join(data)
 
@@ -95,7 +94,9 @@ class PullExchange:
         none. If one is late and the server has sent nothing for too long, mark the connection as lost, and return all
         other pulls as failed too. Call it only when there is nothing to receive: the owner may have been busy."""
         late = [opaque for opaque, (_, deadline_ms) in self._in_flight.items() if now_ms >= deadline_ms]
-        completions: list[Completion] = [(self._in_flight.pop(opaque)[0], self._timed_out()) for opaque in late]
+        completions: list[Completion] = [
+            (self._in_flight.pop(opaque)[0], self._timed_out(), MASTER_ID) for opaque in late
+        ]
         loss = unresponsive_error(self._address, now_ms - self._last_received_ms) if late else None
         if loss is not None:
             completions += self.mark_lost(loss)
@@ -107,7 +108,7 @@ class PullExchange:
         if self.loss is None:
             self.loss = cause
         lost, self._in_flight = self._in_flight, {}
-        return [(request, self.loss) for request, _ in lost.values()]
+        return [(request, self.loss, MASTER_ID) for request, _ in lost.values()]
 
     def _timed_out(self) -> TransportError:
         """Return TransportError[RESPONSE_TIMED_OUT] of a pull, not raised."""
@@ -120,15 +121,11 @@ class PullExchange:
             return []
         responses, end = self._template.read(*self._arena.unread)
         self._arena.advance_to(end)
-        pending = self._in_flight.pop
+        pending, suggested_id = self._in_flight.pop, self._suggested_id
         # A response after its deadline has no pull: that is completed already.
-        completions: list[Completion] = [
-            (of[0], result) for opaque, result in responses if (of := pending(opaque, None)) is not None
+        return [
+            (of[0], result, suggested_id) for opaque, result in responses if (of := pending(opaque, None)) is not None
         ]
-        if self._suggested_id != MASTER_ID:
-            for request, _ in completions:
-                request.suggested_id = self._suggested_id
-        return completions
 
     def _decode_other(self, frame: memoryview) -> list[Completion]:
         """Decode a frame by the general codec, and return the pull that it completes; [] for a response without a pull
@@ -145,8 +142,7 @@ class PullExchange:
         outcome = self._decode_response(command, frame)
         if pending is None:
             return []
-        pending[0].suggested_id = suggested_broker_id(command)
-        return [(pending[0], outcome)]
+        return [(pending[0], outcome, suggested_broker_id(command))]
 
     def _decode_response(self, response: RemotingCommand, frame: memoryview) -> PullOutcome:
         """Return the result of a pull, or its error, which is not raised; set ``is_draining`` for GO_AWAY. Make the

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
-from rocketmq_spark.model import MASTER_ID, BrokerAddress, MessageQueue, QueueBounds
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.retry import is_topic_without_route
 from rocketmq_spark.wire.message.stored_message import first_queue_offset
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullOutcome, PullResult, PullStatus
@@ -168,11 +168,10 @@ class PulledRange(NamedTuple):
 
 class PullRequest:
     """Offsets ``[next_offset, end_offset)`` to pull, one response after another, at most ``max_messages`` each.
-    PullWindow changes it. ``is_idle``: not in flight, to be sent when the depth allows it.
+    Only PullWindow changes it. ``is_idle``: not in flight, to be sent when the depth allows it.
 
-    ``suggested_id``: ID of the server of the broker that the last response suggested for the next pull. ``sent_to_id``:
-    ``suggested_id`` of the range at the last pull, see ``replicas.pull_address``. ``pulled``: ranges received and not
-    delivered, up to ``next_offset``. ``completion_queue``: receives the completions of its pulls.
+    ``sent_to_id``: server of the last pull, as ``suggested_id`` of ``replicas.pull_address``. ``pulled``: ranges
+    received and not delivered, up to ``next_offset``. ``completion_queue``: receives the completions of its pulls.
     """
 
     __slots__ = (
@@ -183,7 +182,6 @@ class PullRequest:
         "next_offset",
         "pulled",
         "sent_to_id",
-        "suggested_id",
     )
 
     def __init__(self, next_offset: int, end_offset: int, max_messages: int, completion_queue: CompletionQueue) -> None:
@@ -192,7 +190,6 @@ class PullRequest:
         self.max_messages = max_messages
         self.completion_queue = completion_queue
         self.is_idle = False
-        self.suggested_id = MASTER_ID
         self.sent_to_id: int | None = None
         self.pulled: list[PulledRange] = []
 
@@ -201,8 +198,9 @@ class PullRequest:
         return self.next_offset >= self.end_offset
 
 
-Completion: TypeAlias = tuple[PullRequest, PullOutcome]
-"""A pull and its result or error."""
+Completion: TypeAlias = tuple[PullRequest, PullOutcome, int]
+"""A pull, its result or error, and the ID of the server of the broker from which the response suggests to pull next;
+with an error to be ignored."""
 
 CompletionQueue: TypeAlias = deque[Completion]
 """Completions of one range's pulls, in the order of arrival."""

@@ -7,12 +7,14 @@ delivered.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from rocketmq_spark.pull.pull_request import (
     LOST_KINDS,
     NO_BODY,
     READ,
+    Completion,
     CompletionQueue,
     PullAction,
     PulledRange,
@@ -60,7 +62,7 @@ class PullWindow:
     def __init__(
         self, begin_offset: int, end_offset: int, *, max_depth: int, max_bytes: int, completion_queue: CompletionQueue
     ) -> None:
-        """``completion_queue``: the owner's, for the completions of all requests."""
+        """``completion_queue``: the caller's, for the completions of all requests."""
         self._completion_queue = completion_queue
         self._end_offset = end_offset
         self._opened_to = begin_offset
@@ -95,20 +97,21 @@ class PullWindow:
 
     # ------------------------------------------------------------------------------------------ requests
 
-    def take_requests(self) -> list[PullRequest]:
+    def take_requests(self, sent_to_id: int | None = None) -> list[PullRequest]:
         """Return the requests to send now, in flight from now on, in the queue's order: idle ones, then, once a quarter
-        of the depth is free, new ones. They are as many as the depth allows, but always the next range to deliver."""
-        requests = self._start_idle() if self._has_idle else []
+        of the depth is free, new ones. They are as many as the depth allows, but always the next range to deliver.
+        ``sent_to_id``: where the caller sends them."""
+        requests = self._start_idle(sent_to_id) if self._has_idle else []
         spare = self._spare_depth(self._incomplete)
         if self._incomplete and spare * REFILL_DIVISOR < self.depth:
             return requests
         spare = max(spare, self._incomplete == 0)
         while spare > 0 and self._opened_to < self._end_offset:
-            requests.append(self._open(self._opened_to + self._width()))
+            requests.append(self._open(self._opened_to + self._width(), sent_to_id))
             spare -= 1
         return requests
 
-    def _start_idle(self) -> list[PullRequest]:
+    def _start_idle(self, sent_to_id: int | None) -> list[PullRequest]:
         """Return the idle requests to send now, in the queue's order, and mark them as in flight: as many as the depth
         allows, and the first incomplete request in any case if it is idle."""
         incomplete = [request for request in self._requests if not request.is_complete]
@@ -117,7 +120,7 @@ class PullWindow:
         if spare == 0 and idle[:1] == incomplete[:1]:
             spare = 1
         for request in idle[:spare]:
-            request.is_idle = False
+            request.is_idle, request.sent_to_id = False, sent_to_id
             request.max_messages = self._message_limit(request.next_offset, request.end_offset)
         self._has_idle = len(idle) > spare
         return idle[:spare]
@@ -131,12 +134,13 @@ class PullWindow:
         """Return how many responses of the expected size fit into ``available_bytes``."""
         return int(available_bytes // self._expected_bytes)
 
-    def _open(self, to: int) -> PullRequest:
+    def _open(self, to: int, sent_to_id: int | None = None) -> PullRequest:
         """Add a request behind the last one, up to ``to`` or the range's end, in flight, and return it."""
         begin_offset, end_offset = self._opened_to, min(to, self._end_offset)
         request = PullRequest(
             begin_offset, end_offset, self._message_limit(begin_offset, end_offset), self._completion_queue
         )
+        request.sent_to_id = sent_to_id
         self._requests.append(request)
         self._opened_to = end_offset
         self._incomplete += 1
@@ -162,14 +166,15 @@ class PullWindow:
 
     # ------------------------------------------------------------------------------------------ responses
 
-    def accept_fast_path(self) -> int:
-        """Remove fast-path responses from the front of the completion queue, buffer their ranges, and return their
-        number. Such a response is FOUND and covers its whole request, of exactly one stride. Stop at the first other
-        completion; accept none below full depth. 0: the caller has to process the first completion, if there is one."""
-        completion_queue, stride = self._completion_queue, self._stride
+    def accept_fast_path(self, completions: Iterable[Completion]) -> int:
+        """Buffer the ranges of the fast-path responses at the front of ``completions``, and return their number, which
+        the caller removes. Such a response is FOUND and covers its whole request, of exactly one stride. Stop at the
+        first other completion, which the caller has to process; accept none below full depth."""
+        if self._depth != self._max_depth:
+            return 0
+        stride = self._stride
         accepted = accepted_bytes = largest_bytes = 0
-        while completion_queue and self._depth == self._max_depth:
-            request, outcome = completion_queue[0]
+        for request, outcome, _ in completions:
             begin_offset, end_offset = request.next_offset, request.end_offset
             if not (
                 type(outcome) is PullResult
@@ -178,7 +183,6 @@ class PullWindow:
                 and end_offset - begin_offset == stride
             ):
                 break
-            completion_queue.popleft()
             request.pulled.append(PulledRange(begin_offset, end_offset, outcome.body))
             request.next_offset = end_offset
             body_bytes = len(outcome.body)

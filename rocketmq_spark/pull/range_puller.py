@@ -152,14 +152,12 @@ class RangePuller:
     def _send(self) -> None:
         """Send the pulls that the window allows now, if any, after invalidating the route if that is due. Dispatch
         those that failed at once. If pulls by route reached a name server, record the end of its outage."""
-        requests = self._window.take_requests()
+        requests = self._window.take_requests(self._suggested_id)
         if requests:
             if self._must_invalidate_route:
                 self._invalidate_route()
-            for request in requests:
-                request.sent_to_id = self._suggested_id
             completions = self._client.pull(self._target.queue, requests, self._address, self._suggested_id)
-            if self._address is None and not any(_is_name_server_outage(outcome) for _, outcome in completions):
+            if self._address is None and not any(_is_name_server_outage(outcome) for _, outcome, _ in completions):
                 self._failures.record_route(self._target.queue.topic)
             _dispatch(completions)
 
@@ -186,19 +184,25 @@ class RangePuller:
         if not self._wait():
             self._try_postponed_again()
         while self._completion_queue:
-            if self._obeys_suggestions:
-                self._follow(*self._completion_queue[0])
-            if self._window.accept_fast_path():
+            request, outcome, suggested_id = self._completion_queue[0]
+            if self._obeys_suggestions and isinstance(outcome, PullResult):
+                self._follow(suggested_id)
+            accepted = self._window.accept_fast_path(self._completion_queue)
+            for _ in range(accepted or 1):
+                self._completion_queue.popleft()
+            if accepted:
                 self._record_success()
+            elif isinstance(outcome, RocketMQError):
+                self._process_failure(request, outcome)
             else:
-                self._process_completion(*self._completion_queue.popleft())
+                self._process_result(request, outcome)
 
-    def _follow(self, request: PullRequest, outcome: PullOutcome) -> None:
-        """Pull by route from now on, from the server that a response suggests. Do nothing if ``outcome`` is an error,
-        if the suggestion is the current one, or once only the master is used or a server has failed."""
+    def _follow(self, suggested_id: int) -> None:
+        """Pull by route from now on, from the server that a response suggests. Do nothing if that is the current one,
+        or once only the master is used or a server has failed."""
         is_fixed = self._suggested_id is None or self._suggested_id in (ANY_SLAVE, ANY_MASTER)
-        if not is_fixed and isinstance(outcome, PullResult) and request.suggested_id != self._suggested_id:
-            self._suggested_id, self._address = request.suggested_id, None
+        if not is_fixed and suggested_id != self._suggested_id:
+            self._suggested_id, self._address = suggested_id, None
 
     def _wait(self) -> bool:
         """Receive until this range's completion queue has an entry, which stays there, and return True. Return False if
@@ -211,13 +215,6 @@ class RangePuller:
                 return False
             _dispatch(self._client.receive(left_ms))
         return True
-
-    def _process_completion(self, request: PullRequest, outcome: PullOutcome) -> None:
-        """Process a result or an error; see ``_process_result`` and ``_process_failure``."""
-        if isinstance(outcome, RocketMQError):
-            self._process_failure(request, outcome)
-        else:
-            self._process_result(request, outcome)
 
     def _process_result(self, request: PullRequest, result: PullResult) -> None:
         """Pass a response to the window. At the first response that shows offsets as lost, pull them again instead,
@@ -265,7 +262,7 @@ class RangePuller:
         _dispatch(client.pull(self._target.queue, [alone], self._address, self._suggested_id))
         while not completion_queue:
             _dispatch(client.receive(RECEIVE_MS))
-        _, outcome = completion_queue.popleft()
+        _, outcome, _ = completion_queue.popleft()
         if isinstance(outcome, RocketMQError) or pull_action(outcome, offset) is not PullAction.VACANT:
             return None
         return outcome
