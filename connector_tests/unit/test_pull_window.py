@@ -76,6 +76,15 @@ def test_the_first_pull_is_alone_and_requests_more_than_brokers_give() -> None:
     assert (first.next_offset, first.max_messages) == (100, MAX_MESSAGES)
 
 
+def test_a_request_records_where_it_is_sent_each_time() -> None:
+    subject = window()
+    (first,) = subject.take_requests(1)
+    assert first.sent_to_id == 1
+    subject.retry(first)
+    assert subject.take_requests(2) == [first]
+    assert first.sent_to_id == 2
+
+
 def test_no_pull_requests_more_messages_than_the_range_has() -> None:
     (first,) = sent(window(100, 105))
     assert first.max_messages == 5

@@ -233,6 +233,12 @@ def test_responses_that_come_while_another_range_is_read_wait_for_their_own() ->
     assert len(network.pulls) == len(set(network.pulls))
 
 
+def test_each_of_many_completions_is_processed_once() -> None:
+    run = Run(SimulatedQueue(max_offset=10_000).pull, end=10_000, brings_more=lambda: True)
+    assert run.rows() == list(range(10_000))
+    assert run.network.routes_forgotten_count == 0
+
+
 def test_pauses_are_short_again_after_a_response() -> None:
     called_at_ms: list[int] = []
     queue = SimulatedQueue(max_offset=100, message_limit=50)
