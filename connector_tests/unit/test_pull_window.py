@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import pytest
 
@@ -580,6 +580,13 @@ def test_response_beyond_its_request_has_its_own_end() -> None:
     (pulled,) = subject.deliver()
     assert (pulled.end_offset, pulled.response_end_offset, pulled.response_range) == (180, 190, (140, 190))
     assert pulled.vacant_from is None
+
+
+def test_an_unknown_action_raises() -> None:
+    subject = window()
+    (first,) = sent(subject)
+    with pytest.raises(AssertionError):
+        subject.step(first, found(100, 132), cast(PullAction, None))
 
 
 def test_nothing_is_skipped_that_no_response_reports_as_deleted() -> None:

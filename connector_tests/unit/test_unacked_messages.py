@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import cast
 
 import pytest
 
@@ -293,6 +294,12 @@ def test_a_message_without_retries_left_that_cannot_be_moved_is_for_a_batch() ->
         unacked_messages.count(MessageState.RETRIES_EXHAUSTED),
     ) == (1, 5, 1)
     assert numbers(unacked_messages, 1) == [0]
+
+
+def test_an_unknown_outcome_of_a_move_raises() -> None:
+    unacked_messages = exhausted_messages(1)
+    with pytest.raises(KeyError):
+        unacked_messages.record_moves([(0, cast(MoveOutcome, None))])
 
 
 def test_a_message_without_retries_left_is_extended_skipped_and_released_as_what_is_in_no_batch() -> None:

@@ -289,11 +289,9 @@ class UnackedMessages:
         """Record the outcomes of moves, by message number, and unclaim these messages. MOVED ones become COMPLETED and
         are counted as dead letters, REJECTED ones become PREFETCHED, RETRY ones stay RETRIES_EXHAUSTED."""
         for number, outcome in moves:
-            if outcome is MoveOutcome.MOVED:
-                self._apply(MessageEvent.MOVED, number)
-                self.counts.dead_letters += 1
-            elif outcome is MoveOutcome.REJECTED:
-                self._apply(MessageEvent.MOVE_REJECTED, number)
+            if outcome is not MoveOutcome.RETRY:
+                self._apply(_MOVE_EVENTS[outcome], number)
+            self.counts.dead_letters += outcome is MoveOutcome.MOVED
             self._messages[number].is_claimed = False
 
     def claim_completed(self, max_messages: int, broker_name: str) -> list[Claimed]:
@@ -387,6 +385,7 @@ class UnackedMessages:
 
 _URGENT: Final = frozenset({MessageState.COMPLETED, MessageState.ABANDONED})
 _IN_NO_BATCH: Final = frozenset({MessageState.PREFETCHED, MessageState.RETRIES_EXHAUSTED})
+_MOVE_EVENTS: Final = {MoveOutcome.MOVED: MessageEvent.MOVED, MoveOutcome.REJECTED: MessageEvent.MOVE_REJECTED}
 
 
 def _is_urgent(message: _UnackedMessage) -> bool:

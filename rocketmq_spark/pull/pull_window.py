@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, assert_never
 
 from rocketmq_spark.pull.pull_request import (
     LOST_KINDS,
@@ -210,8 +210,11 @@ class PullWindow:
             self._mark_lost(request, result.min_offset, RangeKind.DELETED)
         elif action is PullAction.VACANT:
             self._mark_vacant(request, result.next_begin_offset, vacant_to or request.next_offset + 1)
-        if action is not PullAction.WAIT:
-            self.retry(request)
+        elif action is PullAction.WAIT:
+            return
+        elif action is not PullAction.RETRY:
+            assert_never(action)
+        self.retry(request)
 
     def retry(self, request: PullRequest) -> None:
         """Make the request idle, so that ``take_requests`` returns it again unless it is complete."""
