@@ -45,72 +45,58 @@ class OperationRetryability(NamedTuple):
     refresh routes periodically, as members do, get the new address that way."""
 
 
-_TRANSIENT, _UNAVAILABLE, _PERMANENT = Retryability.TRANSIENT, Retryability.UNAVAILABLE, Retryability.PERMANENT
+_TRANSIENT, _UNAVAILABLE, _PERMANENT = Retryability
+_row = OperationRetryability  # of a request, a pull, a send, a write
+_ALL_TRANSIENT: Final = _row(_TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT)
+_ALL_UNAVAILABLE: Final = _row(_UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE)
+_ALL_PERMANENT: Final = _row(_PERMANENT, _PERMANENT, _PERMANENT, _PERMANENT)
 
 RETRYABILITY: Final[Mapping[int | str, OperationRetryability]] = MappingProxyType(
     {
-        # a broker's refusals                           request    pull       send       write    refresh
-        ResponseCode.SYSTEM_ERROR: OperationRetryability(
-            _TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT
-        ),  # also while it starts and stops
-        ResponseCode.SYSTEM_BUSY: OperationRetryability(
-            _TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT
-        ),  # also of a master that has become a slave
-        ResponseCode.SERVICE_NOT_AVAILABLE: OperationRetryability(_TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT),
-        ResponseCode.GO_AWAY: OperationRetryability(_TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT),
-        ResponseCode.FLOW_CONTROL: OperationRetryability(
-            _TRANSIENT, _TRANSIENT, _PERMANENT, _TRANSIENT, False
-        ),  # the right broker, which has too much
-        ResponseCode.NOT_LEADER_FOR_QUEUE: OperationRetryability(_TRANSIENT, _TRANSIENT, _PERMANENT, _TRANSIENT),
-        ResponseCode.TOPIC_NOT_EXIST: OperationRetryability(_PERMANENT, _UNAVAILABLE, _TRANSIENT, _UNAVAILABLE),
-        ResponseCode.NO_PERMISSION: OperationRetryability(_PERMANENT, _UNAVAILABLE, _TRANSIENT, _UNAVAILABLE),
-        ResponseCode.INVALID_PARAMETER: OperationRetryability(
-            _PERMANENT, _UNAVAILABLE, _PERMANENT, _UNAVAILABLE
-        ),  # a queue ID that the topic no longer has
-        ResponseCode.NO_BUYER_ID: OperationRetryability(_PERMANENT, _PERMANENT, _TRANSIENT, _PERMANENT),
-        ResponseCode.NOT_IN_CURRENT_UNIT: OperationRetryability(_PERMANENT, _PERMANENT, _TRANSIENT, _PERMANENT),
+        # a broker's refusals
+        ResponseCode.SYSTEM_ERROR: _ALL_TRANSIENT,  # also while it starts and stops
+        ResponseCode.SYSTEM_BUSY: _ALL_TRANSIENT,  # also of a master that has become a slave
+        ResponseCode.SERVICE_NOT_AVAILABLE: _ALL_TRANSIENT,
+        ResponseCode.GO_AWAY: _ALL_TRANSIENT,
+        # of the right broker, which has too much
+        ResponseCode.FLOW_CONTROL: _row(_TRANSIENT, _TRANSIENT, _PERMANENT, _TRANSIENT, refresh=False),
+        ResponseCode.NOT_LEADER_FOR_QUEUE: _row(_TRANSIENT, _TRANSIENT, _PERMANENT, _TRANSIENT),
+        ResponseCode.TOPIC_NOT_EXIST: _row(_PERMANENT, _UNAVAILABLE, _TRANSIENT, _UNAVAILABLE),
+        ResponseCode.NO_PERMISSION: _row(_PERMANENT, _UNAVAILABLE, _TRANSIENT, _UNAVAILABLE),
+        # of a queue ID that the topic no longer has
+        ResponseCode.INVALID_PARAMETER: _row(_PERMANENT, _UNAVAILABLE, _PERMANENT, _UNAVAILABLE),
+        ResponseCode.NO_BUYER_ID: _row(_PERMANENT, _PERMANENT, _TRANSIENT, _PERMANENT),
+        ResponseCode.NOT_IN_CURRENT_UNIT: _row(_PERMANENT, _PERMANENT, _TRANSIENT, _PERMANENT),
         # no response
-        "CONNECT_FAILED": OperationRetryability(_TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT),
-        "RESPONSE_TIMED_OUT": OperationRetryability(_TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT),
-        "CONNECTION_LOST": OperationRetryability(_TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT),
-        "PROXY_UNAVAILABLE": OperationRetryability(_TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT),
-        "POLL_REQUEST_EXPIRED": OperationRetryability(_TRANSIENT, _TRANSIENT, _PERMANENT, _PERMANENT),
-        "GROUP_NOT_FOUND.PROXY": OperationRetryability(
-            _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE
-        ),  # or only by this proxy, by now
-        "INVALID_QUEUE_OFFSETS": OperationRetryability(_TRANSIENT, _PERMANENT, _PERMANENT, _PERMANENT),
-        "SEARCH_STALLED": OperationRetryability(_TRANSIENT, _PERMANENT, _PERMANENT, _PERMANENT),
+        "CONNECT_FAILED": _ALL_TRANSIENT,
+        "RESPONSE_TIMED_OUT": _ALL_TRANSIENT,
+        "CONNECTION_LOST": _ALL_TRANSIENT,
+        "PROXY_UNAVAILABLE": _ALL_TRANSIENT,
+        "POLL_REQUEST_EXPIRED": _row(_TRANSIENT, _TRANSIENT, _PERMANENT, _PERMANENT),
+        "GROUP_NOT_FOUND.PROXY": _ALL_UNAVAILABLE,  # or only by this proxy, by now
+        "INVALID_QUEUE_OFFSETS": _row(_TRANSIENT, _PERMANENT, _PERMANENT, _PERMANENT),
+        "SEARCH_STALLED": _row(_TRANSIENT, _PERMANENT, _PERMANENT, _PERMANENT),
         # routes from the name servers
-        "MASTER_UNAVAILABLE": OperationRetryability(_TRANSIENT, _UNAVAILABLE, _TRANSIENT, _TRANSIENT),
-        "READING_FROM_SLAVE": OperationRetryability(_TRANSIENT, _UNAVAILABLE, _TRANSIENT, _TRANSIENT),
-        "BROKER_ADDRESS_MISMATCH": OperationRetryability(_TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT),
-        "TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE": OperationRetryability(
-            _TRANSIENT, _UNAVAILABLE, _TRANSIENT, _UNAVAILABLE
-        ),
-        "TOPIC_UNAVAILABLE.NO_READABLE_QUEUE": OperationRetryability(
-            _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE
-        ),
-        "TOPIC_NOT_FOUND": OperationRetryability(_UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE),
-        "TOPIC_UNAVAILABLE.NO_ROUTE": OperationRetryability(
-            _TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT
-        ),  # of a topic that had a route
-        "TOPIC_UNAVAILABLE.QUEUE": OperationRetryability(_UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE),
-        "UNKNOWN_BROKER": OperationRetryability(_UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE),
-        "NAME_SERVERS_UNAVAILABLE": OperationRetryability(_TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT),
-        "NO_MASTER_BROKER": OperationRetryability(
-            _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE
-        ),  # also of a name server that has just started
-        "STATIC_TOPIC_NOT_SUPPORTED": OperationRetryability(_UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE),
+        "MASTER_UNAVAILABLE": _row(_TRANSIENT, _UNAVAILABLE, _TRANSIENT, _TRANSIENT),
+        "READING_FROM_SLAVE": _row(_TRANSIENT, _UNAVAILABLE, _TRANSIENT, _TRANSIENT),
+        "BROKER_ADDRESS_MISMATCH": _ALL_TRANSIENT,
+        "TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE": _row(_TRANSIENT, _UNAVAILABLE, _TRANSIENT, _UNAVAILABLE),
+        "TOPIC_UNAVAILABLE.NO_READABLE_QUEUE": _ALL_UNAVAILABLE,
+        "TOPIC_NOT_FOUND": _ALL_UNAVAILABLE,
+        "TOPIC_UNAVAILABLE.NO_ROUTE": _ALL_TRANSIENT,  # of a topic that had a route
+        "TOPIC_UNAVAILABLE.QUEUE": _ALL_UNAVAILABLE,
+        "UNKNOWN_BROKER": _ALL_UNAVAILABLE,
+        "NAME_SERVERS_UNAVAILABLE": _ALL_TRANSIENT,
+        "NO_MASTER_BROKER": _ALL_UNAVAILABLE,  # also of a name server that has just started
+        "STATIC_TOPIC_NOT_SUPPORTED": _ALL_UNAVAILABLE,
         # stored, but not flushed or not replicated as required
-        "MESSAGE_NOT_DURABLE": OperationRetryability(_PERMANENT, _PERMANENT, _PERMANENT, _TRANSIENT),
+        "MESSAGE_NOT_DURABLE": _row(_PERMANENT, _PERMANENT, _PERMANENT, _TRANSIENT),
     }
 )
 """Retryability by ResponseCode for BROKER_ERROR, else by condition (``errors``). Missing keys are permanent, with
 ``refresh`` because a wrong broker may have returned them. Errors of credentials, permissions, certificates or
 encryption are permanent too: options or an operator change these, waiting does not.
 Source of the column ``send``: ``client/producer/DefaultMQProducer.java#retryResponseCodes``."""
-
-_ALL_PERMANENT: Final = OperationRetryability(_PERMANENT, _PERMANENT, _PERMANENT, _PERMANENT)
 
 
 def retryability_of_request(error: RocketMQError) -> Retryability:
