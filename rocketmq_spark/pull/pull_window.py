@@ -98,9 +98,8 @@ class PullWindow:
     # ------------------------------------------------------------------------------------------ requests
 
     def take_requests(self, sent_to_id: int | None = None) -> list[PullRequest]:
-        """Return the requests to send now, in flight from now on, in the queue's order: idle ones, then, once a quarter
-        of the depth is free, new ones. They are as many as the depth allows, but always the next range to deliver.
-        ``sent_to_id``: where the caller sends them."""
+        """Mark as in flight and return the requests to send to ``sent_to_id`` now, in the queue's order: idle ones,
+        then, once a quarter of the depth is free, new ones; as many as it allows, but always the next to deliver."""
         requests = self._start_idle(sent_to_id) if self._has_idle else []
         spare = self._spare_depth(self._incomplete)
         if self._incomplete and spare * REFILL_DIVISOR < self.depth:
@@ -137,9 +136,8 @@ class PullWindow:
     def _open(self, to: int, sent_to_id: int | None = None) -> PullRequest:
         """Add a request behind the last one, up to ``to`` or the range's end, in flight, and return it."""
         begin_offset, end_offset = self._opened_to, min(to, self._end_offset)
-        request = PullRequest(
-            begin_offset, end_offset, self._message_limit(begin_offset, end_offset), self._completion_queue
-        )
+        max_messages = self._message_limit(begin_offset, end_offset)
+        request = PullRequest(begin_offset, end_offset, max_messages, self._completion_queue)
         request.sent_to_id = sent_to_id
         self._requests.append(request)
         self._opened_to = end_offset
@@ -170,9 +168,7 @@ class PullWindow:
         """Buffer the ranges of the fast-path responses at the front of ``completions``, and return their number, which
         the caller removes. Such a response is FOUND and covers its whole request, of exactly one stride. Stop at the
         first other completion, which the caller has to process; accept none below full depth."""
-        if self._depth != self._max_depth:
-            return 0
-        stride = self._stride
+        stride = self._stride if self._depth == self._max_depth else None
         accepted = accepted_bytes = largest_bytes = 0
         for request, outcome, _ in completions:
             begin_offset, end_offset = request.next_offset, request.end_offset
