@@ -11,6 +11,7 @@ import rocketmq_spark
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 NAMING = {
+    "remoting/error_kinds.py": "the kinds of refusals",
     "remoting/retry.py": "the table of what may be tried again",
     "wire/remoting/meanings.py": "the table of what an answer means to its request",
     "wire/remoting/pull.py": "the table of what became of a pull",
@@ -20,7 +21,7 @@ NAMING = {
     "wire/remoting/refusal.py": "answers a server",
 }
 COMPARING = {"wire/remoting/meanings.py"}
-COMPARING_CONDITIONS = {"remoting/retry.py"}
+COMPARING_CONDITIONS = {"remoting/error_kinds.py"}
 
 
 def named_codes(node: ast.AST) -> list[str]:

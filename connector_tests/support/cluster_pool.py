@@ -16,9 +16,9 @@ from connector_tests.support.jvm_options import rocketmq_options
 from connector_tests.support.timer_slack import lazy_timers
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import EmbeddedBrokerError, RocketMQError
+from rocketmq_spark.remoting.error_kinds import is_timed_out
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.retry import is_timed_out
 
 KEPT_S: Final = 60.0
 """How long a cluster is kept that no module uses. Its processes are paused meanwhile: an idle broker takes 5 % of a

@@ -17,7 +17,7 @@ from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient, shared_
 from rocketmq_spark.pull.pull_request import PullRequest
 from rocketmq_spark.pull.range_puller import new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.retry import is_busy
+from rocketmq_spark.remoting.error_kinds import is_busy
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult

@@ -31,7 +31,8 @@ from rocketmq_spark.consumer.subscription_check import STRATEGY
 from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
 from rocketmq_spark.model import MessageFilter
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.retry import REQUEST_PAUSES, broker_subject
+from rocketmq_spark.remoting.outage_log import broker_subject
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT
 
 

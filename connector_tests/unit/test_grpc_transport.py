@@ -33,7 +33,7 @@ from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.proxy.session import TERMINATION_TIMEOUT_MS, Session
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.retry import is_conversion_failure
+from rocketmq_spark.remoting.error_kinds import is_conversion_failure
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.responses import Addresses
 

@@ -26,10 +26,10 @@ from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.outage_log import Outage
+from rocketmq_spark.remoting.outage_log import NAME_SERVERS, Outage, broker_subject, topic_subject
 from rocketmq_spark.remoting.prober import TOOLS_PROBER
 from rocketmq_spark.remoting.proxied import behind_proxy
-from rocketmq_spark.remoting.retry import NAME_SERVERS, REQUEST_PAUSES, broker_subject, topic_subject
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 LIMIT_MS, MISSING_MS = 60_000, 90_000

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
-from rocketmq_spark.remoting.retry import Retryability, is_conversion_failure, retryability_of_pull
+from rocketmq_spark.remoting.error_kinds import is_conversion_failure
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_pull
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
 from rocketmq_spark.wire.grpc.responses import is_unknown_handle, name_of, refusal_error
 

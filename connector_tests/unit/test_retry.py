@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from connector_tests.support.refusals import refused
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.remoting import retry
 from rocketmq_spark.remoting.failures import EXTENDED_QUIET_MS, FailureTracker
 from rocketmq_spark.remoting.outage_log import Outage
 from rocketmq_spark.remoting.retry import (
@@ -17,8 +14,6 @@ from rocketmq_spark.remoting.retry import (
     Pauses,
     Retryability,
     is_broker_outage,
-    is_group_offline,
-    is_topic_missing_at_broker,
     requires_route_refresh,
     retryability_of_pull,
     retryability_of_request,
@@ -110,24 +105,6 @@ def test_credentials_that_are_refused_are_final_by_whatever_code() -> None:
         PERMANENT,
         PERMANENT,
     )
-
-
-def broker_error(code: int, remark: str = "") -> BrokerError:
-    name = ResponseCode(code).name
-    return BrokerError("BROKER_ERROR", address="a", request="R", code=code, code_name=name, remark=remark)
-
-
-def test_group_that_a_broker_cannot_reset_is_offline() -> None:
-    assert is_group_offline(broker_error(ResponseCode.CONSUMER_NOT_ONLINE))
-    assert is_group_offline(broker_error(ResponseCode.SYSTEM_ERROR, "THe consumer group <g> not exist"))
-    assert not is_group_offline(broker_error(ResponseCode.SYSTEM_ERROR, "another problem"))
-    assert not is_group_offline(CUT)
-
-
-def test_topic_that_a_broker_does_not_have_is_missing_there() -> None:
-    assert is_topic_missing_at_broker(broker_error(ResponseCode.TOPIC_NOT_EXIST))
-    assert not is_topic_missing_at_broker(broker_error(ResponseCode.SYSTEM_ERROR))
-    assert not is_topic_missing_at_broker(CUT)
 
 
 def test_a_pause_is_twice_the_one_before_and_never_longer_than_the_longest() -> None:
@@ -418,31 +395,6 @@ def test_what_was_exempted_is_reported_only_if_it_continues_for_a_while() -> Non
     assert tracker.outages()[0].quiet_ms == 0
 
 
-@pytest.mark.parametrize(
-    ("is_it", "conditions"),
-    [
-        (retry.is_broker_error, {"BROKER_ERROR"}),
-        (retry.is_name_server_outage, {"NAME_SERVERS_UNAVAILABLE"}),
-        (retry.is_no_name_server, {"NOT_A_NAME_SERVER"}),
-        (retry.is_unknown_topic, {"TOPIC_NOT_FOUND"}),
-        (retry.is_unknown_group, {"GROUP_NOT_FOUND.PROXY"}),
-        (retry.is_topic_route_lost, {"TOPIC_UNAVAILABLE.NO_ROUTE"}),
-        (retry.is_topic_without_route, {"TOPIC_NOT_FOUND", "TOPIC_UNAVAILABLE.NO_ROUTE"}),
-        (retry.is_unknown_broker, {"UNKNOWN_BROKER"}),
-        (retry.is_pull_rejected, {"PULL_REJECTED"}),
-        (retry.is_reset_pending, {"OFFSET_RESET_PENDING"}),
-        (retry.is_disconnected, {"CONNECT_FAILED", "CONNECTION_LOST"}),
-        (retry.is_timed_out, {"RESPONSE_TIMED_OUT"}),
-        (retry.is_response_lost, {"CONNECTION_LOST", "RESPONSE_TIMED_OUT"}),
-        (retry.is_response_too_large, {"RESPONSE_TOO_LARGE"}),
-    ],
-)
-def test_failures_are_distinguished_by_their_conditions(
-    is_it: Callable[[RocketMQError], bool], conditions: set[str]
-) -> None:
-    assert {condition for condition in CONDITIONS if is_it(RocketMQError(condition))} == conditions
-
-
 def test_topic_called_as_a_refusal_is_none() -> None:
     """Brokers quote a missing topic: a row for one with this name failed at once, and others wait."""
     missing = BrokerError(
@@ -452,51 +404,4 @@ def test_topic_called_as_a_refusal_is_none() -> None:
         code=ResponseCode.TOPIC_NOT_EXIST,
         remark="topic[PROPERTIES_SIZE_EXCEEDED] not exist, apply first please!",
     )
-    assert retry.retryability_of_write(missing) is Retryability.UNAVAILABLE
-
-
-FRAME = ". java.base/java.lang.NumberFormatException.forInputString(NumberFormatException.java:67)"
-"""Proxies append the first frame of the stack to the message and the class."""
-
-POLL_FRAME = (
-    ". org.apache.rocketmq.proxy.grpc.v2.consumer.ReceiveMessageActivity.receiveMessage(ReceiveMessageActivity.java:69)"
-)
-"""Where a proxy needs settings of a client that it has forgotten. Java names a variable that is null since 14, and only
-where the class has its variables' names."""
-
-
-@pytest.mark.parametrize(
-    ("code_name", "remark", "is_conversion"),
-    [
-        ("INTERNAL_SERVER_ERROR", f"Timestamp is not valid. IllegalArgumentException{FRAME}", True),
-        ("INTERNAL_SERVER_ERROR", f'For input string: "x". NumberFormatException{FRAME}', True),
-        ("INTERNAL_SERVER_ERROR", f'For input string: "MQBrokerException". NumberFormatException{FRAME}', True),
-        (
-            "INTERNAL_SERVER_ERROR",
-            f'For input: ". MQBrokerException. a.b(c". NumberFormatException{FRAME}',
-            True,
-        ),
-        ("INTERNAL_SERVER_ERROR", f'For input string: "x" is null". NumberFormatException{FRAME}', True),
-        ("INTERNAL_SERVER_ERROR", f"connect to 10.0.0.1:10911 failed. RemotingConnectException{FRAME}", False),
-        ("INTERNAL_SERVER_ERROR", f"CODE: 2  DESC: busy. MQBrokerException{FRAME}", False),
-        ("INTERNAL_SERVER_ERROR", "CODE: 2  DESC: busy. MQBrokerException", False),
-        ("INTERNAL_SERVER_ERROR", f"null. NullPointerException{POLL_FRAME}", False),
-        ("INTERNAL_SERVER_ERROR", f'because "settings" is null. NullPointerException{POLL_FRAME}', False),
-        ("INTERNAL_SERVER_ERROR", f'because "<local4>" is null. NullPointerException{POLL_FRAME}', False),
-        ("INTERNAL_SERVER_ERROR", f'because "<local4>" is null. NullPointerException{FRAME}', True),
-        ("INTERNAL_SERVER_ERROR", f"{POLL_FRAME} is no time. IllegalArgumentException{FRAME}", True),
-        ("TOO_MANY_REQUESTS", f"polling full. IllegalArgumentException{FRAME}", False),
-        ("INTERNAL_SERVER_ERROR", "subscription group no permission, g", False),
-        ("INTERNAL_SERVER_ERROR", "the broker[10.0.0.1] pop message is forbidden", False),
-        ("INTERNAL_SERVER_ERROR", "the topic[T] peeking message is forbidden", False),
-        ("INTERNAL_SERVER_ERROR", "topic[T] not exist, apply first please!", False),
-        ("INTERNAL_SERVER_ERROR", "", False),
-    ],
-)
-def test_conversion_failure_is_internal_error_without_outage(code_name: str, remark: str, is_conversion: bool) -> None:
-    """A target is polled for single messages after one: that is slow, and no help for an overload or an outage."""
-    for condition, expected in (("PROXY_UNAVAILABLE", is_conversion), ("GROUP_NOT_FOUND.PROXY", False)):
-        error = BrokerError(
-            condition, address="p:8081", request="ReceiveMessage", code=50001, code_name=code_name, remark=remark
-        )
-        assert retry.is_conversion_failure(error) is expected
+    assert retryability_of_write(missing) is Retryability.UNAVAILABLE

@@ -14,7 +14,8 @@ from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.consumer.topic_routes import BROKER_REGISTRATION_MS, TopicRoutes
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.retry import REQUEST_PAUSES, TOPIC_LIST, topic_subject
+from rocketmq_spark.remoting.outage_log import TOPIC_LIST, topic_subject
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 
 LIMIT_MS, MISSING_MS = 60_000, 90_000
 UNRESPONSIVE = TransportError("CONNECT_FAILED", address="n:9876", reason="refused")

@@ -18,8 +18,8 @@ from rocketmq_spark.errors import BrokerError, LocalProtocolError, RouteError
 from rocketmq_spark.inspection.inspector import Inspector, raise_failure
 from rocketmq_spark.model import MessageExt, dead_letter_topic
 from rocketmq_spark.remoting.cluster_client import ClusterClient
+from rocketmq_spark.remoting.error_kinds import is_unknown_topic
 from rocketmq_spark.remoting.producer import Producer
-from rocketmq_spark.remoting.retry import is_unknown_topic
 from rocketmq_spark.wire.body.routes import ClusterInfo
 from rocketmq_spark.wire.body.system_topics import user_topics
 

@@ -30,7 +30,7 @@ from rocketmq_spark.options.kinds import ANY_POSITIONS
 from rocketmq_spark.options.queue_positions import QueuePositions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.retry import is_group_offline
+from rocketmq_spark.remoting.error_kinds import is_group_offline
 from rocketmq_spark.wire.remoting.mq_version import V5_0_0_SNAPSHOT
 
 HEADER: Final = ("topic", "broker", "queue", "first", "committed", "next")

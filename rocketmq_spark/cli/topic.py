@@ -13,7 +13,7 @@ from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.retry import is_unknown_topic
+from rocketmq_spark.remoting.error_kinds import is_unknown_topic
 
 DEFAULT_QUEUES: Final = 4
 MAX_QUEUES: Final = 1_000

@@ -13,7 +13,7 @@ from typing import Final
 from rocketmq_spark.consumer.cluster_api import BrokerApi, ClusterApi, Future, Link
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
-from rocketmq_spark.remoting.retry import is_topic_missing_at_broker
+from rocketmq_spark.remoting.error_kinds import is_topic_missing_at_broker
 from rocketmq_spark.remoting.route_table import UNKNOWN_ADDRESS
 from rocketmq_spark.wire.bounds import QUEUE_OFFSETS
 

@@ -17,7 +17,7 @@ from rocketmq_spark.consumer.offset_store import PendingOffsets, offsets_to_rais
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.remoting.retry import is_reset_pending
+from rocketmq_spark.remoting.error_kinds import is_reset_pending
 
 log = logging.getLogger(__name__)
 

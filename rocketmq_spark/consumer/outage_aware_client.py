@@ -21,15 +21,10 @@ from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.grouping import grouped
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.error_kinds import is_broker_error, is_topic_missing_at_broker, is_unanswered
+from rocketmq_spark.remoting.outage_log import broker_subject
 from rocketmq_spark.remoting.prober import OnReset, ignore_reset, prober_of
-from rocketmq_spark.remoting.retry import (
-    Retryability,
-    broker_subject,
-    is_broker_error,
-    is_topic_missing_at_broker,
-    is_unanswered,
-    retryability_of_request,
-)
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
+from rocketmq_spark.remoting.error_kinds import is_unanswered
 from rocketmq_spark.remoting.failures import FailureTracker
-from rocketmq_spark.remoting.outage_log import Outage
-from rocketmq_spark.remoting.retry import broker_subject, is_unanswered, master_subject, topic_subject
+from rocketmq_spark.remoting.outage_log import Outage, broker_subject, master_subject, topic_subject
 from rocketmq_spark.remoting.route_table import RouteTable
 
 if TYPE_CHECKING:

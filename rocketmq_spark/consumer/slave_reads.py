@@ -10,8 +10,8 @@ from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.failures import NO_LIMIT_MS
+from rocketmq_spark.remoting.outage_log import broker_subject, master_subject
 from rocketmq_spark.remoting.replicas import FROM_MASTER
-from rocketmq_spark.remoting.retry import broker_subject, master_subject
 from rocketmq_spark.remoting.route_table import RouteTable
 
 

@@ -15,16 +15,9 @@ from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.retry import (
-    NAME_SERVERS,
-    TOPIC_LIST,
-    Retryability,
-    broker_subject,
-    is_no_name_server,
-    is_topic_route_lost,
-    retryability_of_request,
-    topic_subject,
-)
+from rocketmq_spark.remoting.error_kinds import is_no_name_server, is_topic_route_lost
+from rocketmq_spark.remoting.outage_log import NAME_SERVERS, TOPIC_LIST, broker_subject, topic_subject
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from rocketmq_spark.options import ConnectionOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
+from rocketmq_spark.remoting.error_kinds import is_disconnected
 from rocketmq_spark.remoting.namesrv import NameServers, reachable_route
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.read_checks import NO_QUEUE, SELF_TEST_TOPIC
-from rocketmq_spark.remoting.retry import is_disconnected
 from rocketmq_spark.remoting.secured import connect_with
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.body.connections import GroupConnections

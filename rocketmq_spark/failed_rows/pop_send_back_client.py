@@ -25,7 +25,8 @@ from rocketmq_spark.pop.transport import Transport
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.failures import Failures, Policy
-from rocketmq_spark.remoting.retry import SEND_BACK_PAUSES, broker_subject, retryability_of_pull
+from rocketmq_spark.remoting.outage_log import broker_subject
+from rocketmq_spark.remoting.retry import SEND_BACK_PAUSES, retryability_of_pull
 
 Outcome: TypeAlias = RocketMQError | str | None
 """None: the message will be redelivered. Otherwise why not."""

@@ -24,7 +24,8 @@ from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, Topic
 from rocketmq_spark.options.kinds import is_system_group
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.retry import NAME_SERVERS, broker_subject, is_access_denied, is_topic_missing_at_broker
+from rocketmq_spark.remoting.error_kinds import is_access_denied, is_topic_missing_at_broker
+from rocketmq_spark.remoting.outage_log import NAME_SERVERS, broker_subject
 
 T = TypeVar("T")
 

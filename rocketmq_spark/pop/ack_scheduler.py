@@ -21,7 +21,8 @@ from rocketmq_spark.pop.transport import ChangeOutcome, Transport
 from rocketmq_spark.pop.unacked_messages import Claimed, MessageState, UnackedMessages
 from rocketmq_spark.pop.workers import Workers
 from rocketmq_spark.remoting.clock import Clock
-from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Retryability, is_response_lost, retryability_of_request
+from rocketmq_spark.remoting.error_kinds import is_response_lost
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Retryability, retryability_of_request
 
 MAX_CONCURRENT_CALLS: Final = 1_000
 """Maximum number of single-message requests in flight to one broker."""

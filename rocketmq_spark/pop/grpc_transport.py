@@ -36,9 +36,9 @@ from rocketmq_spark.pop.transport import (
 from rocketmq_spark.pop.workers import RunningThreads
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.error_kinds import is_conversion_failure, is_unknown_topic
 from rocketmq_spark.remoting.local_address import new_client_id
 from rocketmq_spark.remoting.outage_log import Throttle
-from rocketmq_spark.remoting.retry import is_conversion_failure, is_unknown_topic
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Subscription
 from rocketmq_spark.wire.grpc.responses import Addresses

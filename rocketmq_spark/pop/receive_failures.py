@@ -11,21 +11,17 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receive_scheduler import Target
 from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome
 from rocketmq_spark.remoting.clock import Clock
+from rocketmq_spark.remoting.error_kinds import is_name_server_outage, is_unknown_group, is_unknown_topic
 from rocketmq_spark.remoting.failures import FailureTracker
-from rocketmq_spark.remoting.outage_log import LogLine, Outage
-from rocketmq_spark.remoting.retry import (
+from rocketmq_spark.remoting.outage_log import (
     NAME_SERVERS,
-    REQUEST_PAUSES,
-    Retryability,
+    LogLine,
+    Outage,
     broker_subject,
     conversion_subject,
-    is_name_server_outage,
-    is_unknown_group,
-    is_unknown_topic,
-    requires_route_refresh,
-    retryability_of_pull,
     topic_subject,
 )
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Retryability, requires_route_refresh, retryability_of_pull
 
 AWAIT_POLL_AFTER_MS: Final = REQUEST_PAUSES.longest_ms
 """How long only acknowledgements and extensions may end a failure of a broker that was no poll's."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.remoting.error_kinds import is_conversion_failure
 from rocketmq_spark.remoting.outage_log import LogLine
-from rocketmq_spark.remoting.retry import is_conversion_failure
 
 MAX_MESSAGES_PER_REQUEST: Final = 32
 """Maximum of messages in a response. Source: ``broker/processor/PopMessageProcessor.java#processRequest``."""

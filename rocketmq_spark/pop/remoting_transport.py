@@ -22,11 +22,11 @@ from rocketmq_spark.pop.transport import AckOutcome, ChangeOutcome, ReceiveOutco
 from rocketmq_spark.pop.workers import RunningThreads
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
+from rocketmq_spark.remoting.error_kinds import is_response_lost, is_topic_without_route
 from rocketmq_spark.remoting.future import Future
 from rocketmq_spark.remoting.local_address import new_client_id
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
-from rocketmq_spark.remoting.retry import is_response_lost, is_topic_without_route
 from rocketmq_spark.remoting.route_table import history_of
 from rocketmq_spark.remoting.secured import Connect
 from rocketmq_spark.wire.remoting.headers import (

@@ -10,7 +10,7 @@ from typing import Final
 import grpc
 
 from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, TransportError
-from rocketmq_spark.remoting.retry import is_disconnected, is_timed_out
+from rocketmq_spark.remoting.error_kinds import is_disconnected, is_timed_out
 from rocketmq_spark.remoting.secured import connect_with
 from rocketmq_spark.remoting.transport_probe import (
     PROBE_TIMEOUT_MS,

@@ -26,7 +26,8 @@ from rocketmq_spark.proxy.connection import Connection, parse_response
 from rocketmq_spark.proxy.failures import probe_cause, response_too_large_error
 from rocketmq_spark.proxy.telemetry import METHOD as TELEMETRY
 from rocketmq_spark.proxy.telemetry import Telemetry
-from rocketmq_spark.remoting.retry import Retryability, is_response_too_large, is_timed_out, retryability_of_request
+from rocketmq_spark.remoting.error_kinds import is_response_too_large, is_timed_out
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 from rocketmq_spark.security import Security
 from rocketmq_spark.wire.bounds import MESSAGE_BYTES_BESIDE_BODY, RESPONSE_BYTES
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb

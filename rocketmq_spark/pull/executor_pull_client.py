@@ -17,9 +17,9 @@ from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.cluster_client import MAX_SHARED_CLIENTS, ClusterClient
+from rocketmq_spark.remoting.error_kinds import is_busy
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.prober import prober_of
-from rocketmq_spark.remoting.retry import is_busy
 from rocketmq_spark.remoting.route_table import RouteHistory, history_of
 from rocketmq_spark.wire.body.task_report import Recipient, TaskReport, encode_task_report
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames

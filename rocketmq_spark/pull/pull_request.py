@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
-from rocketmq_spark.remoting.retry import is_topic_without_route
+from rocketmq_spark.remoting.error_kinds import is_topic_without_route
 from rocketmq_spark.wire.message.stored_message import first_queue_offset
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullOutcome, PullResult, PullStatus
 

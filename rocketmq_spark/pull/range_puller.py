@@ -28,15 +28,11 @@ from rocketmq_spark.pull.pull_request import (
     vacancy_end,
 )
 from rocketmq_spark.pull.pull_window import PullWindow
+from rocketmq_spark.remoting.error_kinds import is_name_server_outage
 from rocketmq_spark.remoting.failures import Failures, OutageHistory, Policy
+from rocketmq_spark.remoting.outage_log import broker_subject
 from rocketmq_spark.remoting.replicas import ANY_MASTER, ANY_SLAVE, AUTO, FIRST_SUGGESTED_IDS
-from rocketmq_spark.remoting.retry import (
-    PULL_PAUSES,
-    broker_subject,
-    is_name_server_outage,
-    requires_route_refresh,
-    retryability_of_pull,
-)
+from rocketmq_spark.remoting.retry import PULL_PAUSES, requires_route_refresh, retryability_of_pull
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 
 if TYPE_CHECKING:

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from rocketmq_spark.errors import RocketMQError, TransportError
-from rocketmq_spark.remoting.outage_log import QUIET_MS, LogLine, Outage, OutageLog
+from rocketmq_spark.remoting.error_kinds import is_name_server_outage
+from rocketmq_spark.remoting.outage_log import NAME_SERVERS, QUIET_MS, LogLine, Outage, OutageLog
 from rocketmq_spark.remoting.retry import (
-    NAME_SERVERS,
     REQUEST_PAUSES,
     SEND_BACK_PAUSES,
     Pauses,
     Retryability,
-    is_name_server_outage,
     retryability_of_request,
 )
 

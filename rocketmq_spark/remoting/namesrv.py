@@ -9,10 +9,11 @@ from typing import TypeAlias, TypeVar
 
 from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, BrokerData, TopicList, TopicRoute
+from rocketmq_spark.remoting.error_kinds import is_no_name_server
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.proxied import behind_proxy, is_from_proxy
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
-from rocketmq_spark.remoting.retry import Retryability, is_no_name_server, retryability_of_request
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.body.system_topics import user_topics
 from rocketmq_spark.wire.body.topics import decode_topic_names

@@ -1,4 +1,4 @@
-"""Outages with start, deadline and reason, and the log lines about them. Pure; times come from the caller.
+"""Outages with subject, start, deadline and reason, and the log lines about them. Pure; times come from the caller.
 
 An outage is one event, regardless of the number of failed requests. It is logged at its start, at growing intervals
 while it lasts, and at its end. ``Throttle`` limits all repeated log lines.
@@ -23,6 +23,32 @@ QUIET_MS: Final = 1_000
 
 MAX_NAMED: Final = 3
 """Maximum number of outages that one line names; it counts all further ones."""
+
+NAME_SERVERS: Final = "the name servers"
+"""Subject of an outage of the name servers."""
+
+TOPIC_LIST: Final = "the name servers that list topics"
+"""Subject of an outage while the topics of a pattern are looked up."""
+
+
+def broker_subject(broker_name: str) -> str:
+    """Return the subject of a broker's outage."""
+    return f"broker {broker_name}"
+
+
+def master_subject(broker_name: str) -> str:
+    """Return the subject of a broker that is read at a slave until it has a master."""
+    return f"the master of {broker_subject(broker_name)}"
+
+
+def conversion_subject(topic: str, broker_name: str) -> str:
+    """Return the subject of responses that a proxy cannot convert. Their broker has responded."""
+    return f"convertible messages of {topic_subject(topic)} at {broker_subject(broker_name)}"
+
+
+def topic_subject(topic: str) -> str:
+    """Return the subject of a topic's outage: the name servers do not have it, or no client may use it."""
+    return f"topic {topic}"
 
 
 class Throttle:

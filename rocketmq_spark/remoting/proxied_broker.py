@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.error_kinds import is_broker_error
 from rocketmq_spark.remoting.future import Future
 from rocketmq_spark.remoting.message_probes import probe_store_times
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.prober import Prober
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc
-from rocketmq_spark.remoting.retry import is_broker_error
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import GetMaxOffsetRequest, GetMinOffsetRequest, OffsetResponse

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from rocketmq_spark.errors import BrokerError, TransportError
 from rocketmq_spark.model import MessageFilter, MessageQueue
 from rocketmq_spark.remoting.broker_rpcs import pull_rpc
+from rocketmq_spark.remoting.error_kinds import is_broker_error, is_pull_rejected
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
-from rocketmq_spark.remoting.retry import is_broker_error, is_pull_rejected
 from rocketmq_spark.wire.body.subscription import build_subscription, encode_filter_check
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand

@@ -2,23 +2,27 @@
 
 ``retryability_of_request``, ``retryability_of_pull``, ``retryability_of_send`` and ``retryability_of_write`` classify
 an error by one table, ``requires_route_refresh`` returns whether a retry needs a new route, ``Pauses`` when it is due;
-``failures`` has the limits. This is the only module that compares conditions of errors.
+``failures`` has the limits.
 
 Not in here: after GO_AWAY a request is sent once more over a new connection (``remoting_client``).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeGuard
+from typing import Final, NamedTuple
 
-from rocketmq_spark.errors import BrokerError, RocketMQError
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.remoting.error_kinds import (
+    cannot_be_stored_again,
+    is_broker_error,
+    is_name_server_outage,
+    is_retry_expired,
+    is_too_large,
+)
 from rocketmq_spark.wire.remoting.codes import ResponseCode
-
-# ------------------------------------------------------------------------------------------------- retryability
 
 
 class Retryability(Enum):
@@ -116,7 +120,7 @@ def is_broker_outage(error: RocketMQError) -> bool:
     cause = error.__cause__
     if isinstance(cause, RocketMQError) and is_name_server_outage(cause):
         return False
-    return error.condition == "CLUSTER_TIMEOUT" or retryability_of_pull(error) is not Retryability.PERMANENT
+    return is_retry_expired(error) or retryability_of_pull(error) is not Retryability.PERMANENT
 
 
 def retryability_of_send(error: RocketMQError) -> Retryability:
@@ -137,134 +141,12 @@ def requires_route_refresh(error: RocketMQError) -> bool:
     return _retryability(error).refresh
 
 
-def is_too_large(error: RocketMQError) -> bool:
-    """Return whether a broker refused a message or batch for its size, by the remark, whatever the code."""
-    return "body size exceeded" in _remark(error) or "body length limit" in _remark(error)
-
-
-def _cannot_be_stored_again(error: RocketMQError) -> bool:
-    """Return whether a broker refused to store a message again, which it does with SYSTEM_ERROR and its store's status:
-    there is no room for the properties that it adds, or the message has no body, has INNER_NUM, or is an inner batch.
-    Source: ``broker/util/HookUtils.java``."""
-    return _remark(error).startswith(("PROPERTIES_SIZE_EXCEEDED", "MESSAGE_ILLEGAL"))
-
-
-def _remark(error: RocketMQError) -> str:
-    """Return the broker's remark; "" for an error other than BROKER_ERROR."""
-    return str(error.context.get("remark", "")) if is_broker_error(error) else ""
-
-
 def _retryability(error: RocketMQError) -> OperationRetryability:
     """Return the entry of ``RETRYABILITY`` for ``error``, by response code for BROKER_ERROR, else by condition.
     Permanent for all operations if there is no entry, or if a broker refused a message for its size or content."""
-    if is_too_large(error) or _cannot_be_stored_again(error):
+    if is_too_large(error) or cannot_be_stored_again(error):
         return _ALL_PERMANENT
     return RETRYABILITY.get(error.code if is_broker_error(error) else error.condition, _ALL_PERMANENT)
-
-
-# ------------------------------------------------------------------------------------------------- kinds of errors
-
-
-def is_broker_error(error: RocketMQError) -> TypeGuard[BrokerError]:
-    """Return whether a broker refused by a response code, for another reason than this client's rights or group."""
-    return error.condition == "BROKER_ERROR"
-
-
-def _condition_in(*conditions: str) -> Callable[[RocketMQError], bool]:
-    """Return a function that returns whether an error has one of ``conditions``."""
-    return lambda error: error.condition in conditions
-
-
-def _code_in(*codes: int) -> Callable[[RocketMQError], bool]:
-    """Return a function that returns whether an error is a BROKER_ERROR with one of the response ``codes``."""
-    return lambda error: is_broker_error(error) and error.code in codes
-
-
-is_topic_missing_at_broker: Final = _code_in(ResponseCode.TOPIC_NOT_EXIST)
-"""Whether a broker does not have the topic of the request."""
-
-is_busy: Final = _code_in(ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL)
-"""Whether a broker rejects requests of any kind for a moment, without processing them."""
-
-_has_no_member: Final = _code_in(ResponseCode.CONSUMER_NOT_ONLINE)
-
-
-def is_group_offline(error: RocketMQError) -> bool:
-    """Return whether a broker without ``useServerSideResetOffset`` rejected an offset reset: the group has no member
-    that it could notify, or no offset that it could change. Source:
-    ``broker/client/net/Broker2Client.java#resetOffset``."""
-    return _has_no_member(error) or _remark(error).startswith("THe consumer group <")
-
-
-is_name_server_outage: Final = _condition_in("NAME_SERVERS_UNAVAILABLE")
-"""Whether no name server responds: no failure of a topic or broker."""
-
-is_no_name_server: Final = _condition_in("NOT_A_NAME_SERVER")
-"""Whether the server at a name server's address is another kind of server."""
-
-is_unknown_topic: Final = _condition_in("TOPIC_NOT_FOUND")
-"""Whether no name server or proxy has the topic."""
-
-is_unknown_group: Final = _condition_in("GROUP_NOT_FOUND.PROXY")
-"""Whether no proxy has the group."""
-
-is_topic_route_lost: Final = _condition_in("TOPIC_UNAVAILABLE.NO_ROUTE")
-"""Whether the topic had a route and no name server has one now."""
-
-
-def is_topic_without_route(error: RocketMQError) -> bool:
-    """Return whether no name server or proxy has a route of the topic now; it may have had one."""
-    return is_unknown_topic(error) or is_topic_route_lost(error)
-
-
-is_unknown_broker: Final = _condition_in("UNKNOWN_BROKER")
-"""Whether a row names a broker that its topic's route does not have."""
-
-is_pull_rejected: Final = _condition_in("PULL_REJECTED")
-"""Whether the broker rejects the pulls of all clients."""
-
-is_reset_pending: Final = _condition_in("OFFSET_RESET_PENDING")
-"""Whether the broker stores no offset until a pull has received an operator's reset."""
-
-is_disconnected: Final = _condition_in("CONNECT_FAILED", "CONNECTION_LOST")
-"""Whether there is no connection, for an unknown reason."""
-
-is_timed_out: Final = _condition_in("RESPONSE_TIMED_OUT")
-"""Whether a connection is open and no response came over it in time."""
-
-is_unanswered: Final = _condition_in("CONNECT_FAILED", "CONNECTION_LOST", "RESPONSE_TIMED_OUT")
-"""Whether a server gave no response: it is down, hangs, or cannot be reached."""
-
-is_response_lost: Final = _condition_in("CONNECTION_LOST", "RESPONSE_TIMED_OUT")
-"""Whether a request may have been sent, and processed, and got no response."""
-
-is_access_denied: Final = _condition_in("ACCESS_DENIED", "GROUP_DENIED", "TOPIC_DENIED")
-"""Whether the client's credentials lack a permission."""
-
-is_response_too_large: Final = _condition_in("RESPONSE_TOO_LARGE")
-"""Whether a proxy's response exceeds the maximum number of messages or bytes."""
-
-_is_proxy_unavailable: Final = _condition_in("PROXY_UNAVAILABLE")
-_CONVERSION_FAILURE: Final = re.compile(
-    r"\. (?!Remoting|MQ(?:Broker|Client)Exception|NullPointerException\. \S+\.ReceiveMessageActivity\.receiveMessage\()"
-    r"\w+(?:Exception|Error)(?:\. \S+\([^()]*\))?$"
-)
-"""At the end of a remark, the class and the first stack frame that proxies append to the message of an exception. Not
-of these: its broker is unavailable or has refused, or the proxy has forgotten the client's settings. Not elsewhere:
-before them a remark may quote a producer. A broker's own remark, which proxies pass on, has neither.
-
-Source: ``common/utils/ExceptionUtils.java#getErrorDetailMessage``."""
-
-
-def is_conversion_failure(error: RocketMQError) -> bool:
-    """Return whether a proxy failed while it processed a response of its broker, as it does for a message that it
-    cannot convert. False for overload, for a broker's refusal, and for an unavailable proxy or broker. Source:
-    ``proxy/grpc/v2/common/ResponseBuilder.java#buildStatus``."""
-    is_internal = _is_proxy_unavailable(error) and error.context.get("code_name") == "INTERNAL_SERVER_ERROR"
-    return is_internal and _CONVERSION_FAILURE.search(str(error.context.get("remark", ""))) is not None
-
-
-# ------------------------------------------------------------------------------------------------------------- pauses
 
 
 class Pauses(NamedTuple):
@@ -292,31 +174,3 @@ WRITE_PAUSES: Final = Pauses(50, 2_000)
 
 SEND_ATTEMPTS: Final = 3
 """Attempts to send a message, without pauses, because each goes to another queue."""
-
-# ------------------------------------------------------------------------------------------------- outage subjects
-
-NAME_SERVERS: Final = "the name servers"
-"""Subject of an outage of the name servers."""
-
-TOPIC_LIST: Final = "the name servers that list topics"
-"""Subject of an outage while the topics of a pattern are looked up."""
-
-
-def broker_subject(broker_name: str) -> str:
-    """Return the subject of a broker's outage."""
-    return f"broker {broker_name}"
-
-
-def master_subject(broker_name: str) -> str:
-    """Return the subject of a broker that is read at a slave until it has a master."""
-    return f"the master of {broker_subject(broker_name)}"
-
-
-def conversion_subject(topic: str, broker_name: str) -> str:
-    """Return the subject of responses that a proxy cannot convert. Their broker has responded."""
-    return f"convertible messages of {topic_subject(topic)} at {broker_subject(broker_name)}"
-
-
-def topic_subject(topic: str) -> str:
-    """Return the subject of a topic's outage: the name servers do not have it, or no client may use it."""
-    return f"topic {topic}"

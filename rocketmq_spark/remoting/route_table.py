@@ -12,13 +12,9 @@ from typing import Final, Protocol
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, TopicRoute
+from rocketmq_spark.remoting.error_kinds import is_unknown_topic
 from rocketmq_spark.remoting.replicas import FROM_MASTER, pull_address
-from rocketmq_spark.remoting.retry import (
-    Retryability,
-    is_unknown_topic,
-    requires_route_refresh,
-    retryability_of_request,
-)
+from rocketmq_spark.remoting.retry import Retryability, requires_route_refresh, retryability_of_request
 
 UNKNOWN_ADDRESS: Final = "an address that is not known"
 

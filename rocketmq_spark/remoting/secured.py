@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from rocketmq_spark.errors import OptionError, TransportError
-from rocketmq_spark.remoting.retry import is_disconnected
+from rocketmq_spark.remoting.error_kinds import is_disconnected
 from rocketmq_spark.remoting.stream import Buffer, Stream, reason_of
 from rocketmq_spark.remoting.tcp import connect_tcp
 from rocketmq_spark.remoting.transport_probe import AcceptedTransports, is_http2, probe_transports

@@ -13,14 +13,10 @@ import pyarrow.compute as pc
 
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, TopicRoute
+from rocketmq_spark.remoting.error_kinds import is_name_server_outage, is_unknown_broker
 from rocketmq_spark.remoting.failures import Failures, Sleep
-from rocketmq_spark.remoting.retry import (
-    Retryability,
-    is_name_server_outage,
-    is_unknown_broker,
-    retryability_of_write,
-    topic_subject,
-)
+from rocketmq_spark.remoting.outage_log import topic_subject
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_write
 from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, distinct_rows
 from rocketmq_spark.sink.send_batches import RowTarget, named_queue, queue_by_hash, sharded_queues

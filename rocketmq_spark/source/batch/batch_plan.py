@@ -36,15 +36,10 @@ from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.failures import Failures, Policy, Sleep
+from rocketmq_spark.remoting.outage_log import TOPIC_LIST, broker_subject, topic_subject
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.prober import Prober, ignore_reset
-from rocketmq_spark.remoting.retry import (
-    REQUEST_PAUSES,
-    TOPIC_LIST,
-    broker_subject,
-    retryability_of_request,
-    topic_subject,
-)
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES, retryability_of_request
 from rocketmq_spark.source.batch.batch_ranges import batch_ranges, end_of, start_of
 from rocketmq_spark.source.early_times import warn_of_early_times
 

@@ -27,7 +27,7 @@ from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.retry import NAME_SERVERS, broker_subject
+from rocketmq_spark.remoting.outage_log import NAME_SERVERS, broker_subject
 from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.early_times import warn_of_early_times
 from rocketmq_spark.source.partitioning import Task, tasks_of
