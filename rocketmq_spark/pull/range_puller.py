@@ -315,12 +315,8 @@ class RangePuller:
         self._stalled_since_ms = now_ms if self._stalled_since_ms is None else self._stalled_since_ms
         waited_ms, offset = now_ms - self._absent_since_ms, request.next_offset
         stalled_ms = now_ms - self._stalled_since_ms
-        is_route_current = not self._failures.are_name_servers_unresponsive
-        if (
-            waited_ms >= ABSENT_LIMIT_MS
-            and is_route_current
-            and self._window.presume_lost(request, self._with_queue_end(result))
-        ):
+        may_be_lost = waited_ms >= ABSENT_LIMIT_MS and not self._failures.are_name_servers_unresponsive
+        if may_be_lost and self._window.presume_lost(request, self._with_queue_end(result)):
             self._warn_of_lost(offset, result, waited_ms)
         elif waited_ms >= max(ABSENT_LIMIT_MS, self._limit_ms) or stalled_ms >= self._stall_limit_ms:
             raise stalled_error(self._target.queue, offset, result, stalled_ms)
