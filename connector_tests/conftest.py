@@ -16,7 +16,13 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.decoders import IMPLEMENTATIONS, decoder_class, implementations_line, reset_decoder_choice
+from connector_tests.support.decoders import (
+    IMPLEMENTATIONS,
+    decoder_class,
+    fail_if_unmarked,
+    implementations_line,
+    reset_decoder_choice,
+)
 from connector_tests.support.durations import OF_REST, SHORT_S, Durations, longest_s, part_of
 from connector_tests.support.executor_process import close_executor_connections
 from connector_tests.support.java import java_oracle
@@ -104,6 +110,13 @@ def file_of(item: pytest.Item) -> str:
 
 def folder_of(item: pytest.Item) -> str:
     return file_of(item).split("/")[1]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    fail_if_unmarked(report)
+    return report
 
 
 def needs_native_decoder(item: pytest.Item) -> bool:

@@ -237,6 +237,7 @@ def test_bodies_lie_where_they_were_received_and_cannot_be_written_to(template: 
     assert result.body == BODY[:-1] + bytes([BODY[-1] ^ 0xFF])
 
 
+@pytest.mark.native
 def test_the_native_decoder_takes_no_place_that_is_not_required() -> None:
     native = template_class("native")
     from rocketmq_spark.wire import _native

@@ -200,6 +200,7 @@ def is_held(memory: bytearray) -> bool:
     return False
 
 
+@pytest.mark.native
 @pytest.mark.usefixtures("decoded_at_once")
 def test_ordinary_messages_are_decoded_as_they_arrive() -> None:
     subject = range_decoder(NATIVE)
@@ -212,6 +213,7 @@ def test_ordinary_messages_are_decoded_as_they_arrive() -> None:
     assert finish(subject) == []
 
 
+@pytest.mark.native
 @pytest.mark.usefixtures("decoded_at_once")
 def test_a_rejected_range_and_all_behind_it_are_decoded_when_the_batch_ends() -> None:
     subject = range_decoder(NATIVE)
@@ -225,6 +227,7 @@ def test_a_rejected_range_and_all_behind_it_are_decoded_when_the_batch_ends() ->
     assert finish(subject) == [([b"body-4"], ExpectedOffsets(4, 5))]
 
 
+@pytest.mark.native
 @pytest.mark.usefixtures("decoded_at_once")
 def test_a_batch_whose_first_range_is_rejected_has_one_part() -> None:
     subject = range_decoder(NATIVE)
