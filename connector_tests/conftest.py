@@ -28,6 +28,7 @@ from connector_tests.support.executor_process import close_executor_connections
 from connector_tests.support.java import java_oracle
 from connector_tests.support.jvm_options import spark_options
 from connector_tests.support.leaks import LeakCheck
+from connector_tests.support.limits_of_tests import scale_limits
 from connector_tests.support.rest_files import is_ignored, may_be_of_rest
 from connector_tests.support.started_processes import StartedProcesses
 from connector_tests.support.work_units import SharedShapes, unit_of, unit_places
@@ -58,13 +59,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs Spark or the native decoder, and put units in their places, in each the longest file first."""
+    """Mark what needs Spark or the native decoder, scale time limits of tests, and put units in their places, in each
+    the longest file first."""
     for item in items:
         if folder_of(item) in WITH_SPARK:
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.broker)
         if needs_native_decoder(item):
             item.add_marker(pytest.mark.native)
+    scale_limits(items)
     check_rest_files(items)
     seconds = file_seconds(items)
     place_of = unit_places(seconds)
