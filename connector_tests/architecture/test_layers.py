@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import rocketmq_spark
+from connector_tests.support.timeouts import PROCESS_S
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 PROJECT = PACKAGE.parent
@@ -105,7 +106,7 @@ def printed_of_broken(folder: Path) -> str:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--config", ".importlinter", "--no-cache"]
     environment = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{PROJECT}", "COLUMNS": "400"}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=PROCESS_S
     )
     assert done.returncode == 1, done.stdout
     return done.stdout

@@ -65,7 +65,7 @@ def failure(call: Callable[[], object]) -> RocketMQError:
 
 def patiently(call: Callable[[], int]) -> int:
     """The first value, when what fails is worth another attempt; the last failure after 30 s."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + WAIT_S
     while True:
         try:
             return call()
@@ -180,7 +180,7 @@ def pulled(pulling: PullConnections, address: str, *offsets: int) -> list[PullOu
     """What becomes of pulls at these offsets."""
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in offsets]
     completions = pulling.get_or_open(BrokerAddress(address)).pull(requests, pull_frames("G", QUEUE, "*"))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + WAIT_S
     while len(completions) < len(requests):
         assert time.monotonic() < deadline, "not told"
         completions += pulling.receive(SOON_MS)

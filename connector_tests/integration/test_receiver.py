@@ -13,7 +13,7 @@ import pytest
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.message_group import response_of
 from connector_tests.support.streams import Topic, eventually
-from connector_tests.support.timeouts import PATIENT, PATIENT_MS, TIMEOUT_FACTOR
+from connector_tests.support.timeouts import PATIENT, PATIENT_MS, TIMEOUT_FACTOR, WAIT_S
 from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -383,7 +383,7 @@ def test_what_ends_the_receivers_thread_is_raised_by_the_next_probe(options_of: 
 
     one = Receiver(options_of(), transport_of(options_of()), watch=fail)
     one.start()
-    one.wait(60)
+    one.wait(WAIT_S)
     with pytest.raises(LookupError, match="by the test"):
         one.check()
     one.stop()

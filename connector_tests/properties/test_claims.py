@@ -23,6 +23,7 @@ import pytest
 import rocketmq_spark.wire
 from connector_tests.support.address_space import MIB
 from connector_tests.support.message_bytes import COMPRESSED, Record, batch_of, inner_batch, pull_body
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.consumer.broker_identities import find_invalid_bounds
 from rocketmq_spark.consumer.offset_store import decode_offsets, encode_offsets
 from rocketmq_spark.errors import RocketMQError
@@ -74,7 +75,7 @@ from rocketmq_spark.wire.remoting.pull import read_pull
 
 PEAK_BYTES: Final = 64 * MIB
 """What decoding and using one small input may take."""
-LONGEST_S: Final = 5.0
+LONGEST_S: Final = 5.0 * TIMEOUT_FACTOR
 """Of processor time, which other processes do not lengthen."""
 
 QUEUE: Final = b'{"brokerName":"b","queueId":1,"topic":"T"}'

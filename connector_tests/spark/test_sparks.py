@@ -19,6 +19,7 @@ from connector_tests.support.killed_job import KilledJob
 from connector_tests.support.other_sparks import SPARKS, environment_of, python_of
 from connector_tests.support.process_tree import kill_tree
 from connector_tests.support.streams import Topic, eventually, steady_messages
+from connector_tests.support.timeouts import PROCESS_S
 from connector_tests.support.writing_job import FiledRows, WritingJob
 from connector_tests.support.written_rows import stored_batches
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -34,9 +35,9 @@ EACH: Final = [pytest.param(version, marks=pytest.mark.xdist_group(version)) for
 """Only one process makes the environment of a Spark."""
 TABLE: Final = SPARKS.parent / "sparks.txt"
 ROW_COUNT: Final = 8_000
-WRITTEN_S: Final = 300
+WRITTEN_S: Final = PROCESS_S
 SCENARIOS: Final = Path(__file__).with_name("test_versions.py")
-SCENARIOS_S: Final = 900
+SCENARIOS_S: Final = 3 * PROCESS_S
 COLLECT_LEAVES_SOCKETS: Final = ("4.0.5", "4.1.4")
 """Their own ``DataFrame.collect`` leaves its socket to the garbage collector."""
 

@@ -18,10 +18,11 @@ from pyspark import SparkContext
 from connector_tests.support.jvm_options import ROCKETMQ, SPARK, options_writing
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.streams import Stream, Topic
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.embedded import EmbeddedCluster
 
 NAME: Final = "classes"
-JVM_ENDS_S: Final = 120
+JVM_ENDS_S: Final = PROCESS_S
 SHUFFLED: Final = "SELECT id % 3 AS key, count(*) AS rows FROM range(10) GROUP BY key ORDER BY key"
 
 

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from connector_tests.support.address_space import MIB
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.wire.bounds import DECOMPRESSED_BYTES
@@ -27,7 +28,7 @@ LEAST_BYTES: Final = 96 * MIB
 FACTOR: Final = 64
 """And on top, for each byte that was sent: an entry of two bytes of protobuf takes some 33 bytes for each, a value of
 JSON some 30."""
-LONGEST_S: Final = 10.0
+LONGEST_S: Final = 10.0 * TIMEOUT_FACTOR
 LONGEST_CHARACTERS: Final = 5_000
 """Of an error, of which a log line and a Spark event have the whole text."""
 TRACED: Final = 10

@@ -16,7 +16,7 @@ import pytest
 
 from connector_tests.support.scripted_proxy import CERTIFICATE
 from connector_tests.support.tcp_server import Serve
-from connector_tests.support.timeouts import PROCESS_S
+from connector_tests.support.timeouts import PROCESS_S, WAIT_S
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.proxy.channel import PeerCertificate, TlsCredentials, fetch_tls_credentials, name_in, open_channel
 from rocketmq_spark.security import Tls
@@ -53,7 +53,7 @@ def test_host_is_no_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         channel = open_channel("unix:1", None, TIMEOUT_MS)
         call: Any = channel.unary_unary("/a/b")
         with pytest.raises(grpc.RpcError):
-            call(b"", timeout=2)
+            call(b"", timeout=WAIT_S)
         channel.close()
         with pytest.raises(BlockingIOError):
             listening.accept()
@@ -65,7 +65,7 @@ def test_a_port_follows_any_host(host: str) -> None:
     channel = open_channel(f"{host}:1", None, TIMEOUT_MS)
     call: Any = channel.unary_unary("/a/b")
     with pytest.raises(grpc.RpcError, match=re.escape(f"{host}:1")):
-        call(b"", timeout=2)
+        call(b"", timeout=WAIT_S)
     channel.close()
 
 
@@ -75,7 +75,7 @@ def test_hosts_are_names_and_addresses(host: str) -> None:
     channel = open_channel(f"{host}:1", None, TIMEOUT_MS)
     call: Any = channel.unary_unary("/a/b")
     with pytest.raises(grpc.RpcError, match="failed to connect"):
-        call(b"", timeout=2)
+        call(b"", timeout=WAIT_S)
     channel.close()
 
 

@@ -11,6 +11,7 @@ import pytest
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.scripted_broker import ScriptedBroker, Session, build_response
 from connector_tests.support.streams import eventually
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.remoting import connection as connection_module
 from rocketmq_spark.remoting.connection import Connection, PendingResponse
@@ -126,7 +127,7 @@ def test_a_result_can_be_requested_again(connection: Connection) -> None:
 def test_a_callback_is_called_once_when_the_result_is_there(connection: Connection) -> None:
     calls = Calls()
     pending = connection.submit(echo(7), LONG_MS, calls)
-    assert calls.called.wait(10)
+    assert calls.called.wait(WAIT_S)
     assert calls.pendings == [pending]
     assert calls.pendings[0].result().fields["number"] == "7"
 
@@ -152,7 +153,7 @@ def test_a_late_response_is_dropped_and_the_next_request_gets_its_own(connection
 def test_a_callback_learns_of_a_timeout_without_a_waiting_caller(connection: Connection) -> None:
     calls = Calls()
     connection.submit(RemotingCommand(UNRESPONSIVE), 1, calls)
-    assert calls.called.wait(10)
+    assert calls.called.wait(WAIT_S)
     assert failure_of(calls.pendings[0]).condition == "RESPONSE_TIMED_OUT"
     assert connection.idle_since_ms is not None
 
@@ -213,7 +214,7 @@ def test_when_the_server_closes_everything_in_flight_fails_and_nothing_new_start
     connection.submit(RemotingCommand(UNRESPONSIVE), LONG_MS, calls)
     session.hang_up()
     assert {failure_of(pending).condition for pending in pendings} == {"CONNECTION_LOST"}
-    assert calls.called.wait(10)
+    assert calls.called.wait(WAIT_S)
     assert not connection.is_open
     with pytest.raises(TransportError, match=f"CONNECTION_LOST.*{ADDRESS}"):
         connection.submit(echo(1), LONG_MS)
@@ -259,7 +260,7 @@ def test_a_callback_may_close_its_connection(connection: Connection) -> None:
         closed.set()
 
     connection.submit(echo(1), LONG_MS, close)
-    assert closed.wait(10)
+    assert closed.wait(WAIT_S)
 
 
 def test_a_remote_end_that_stopped_reading_blocks_no_sender_for_ever() -> None:

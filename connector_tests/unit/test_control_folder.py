@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.source.stream.control_folder import (
     PREFIX,
     ControlFolder,
@@ -128,7 +129,7 @@ def test_request_of_a_killed_asker_is_none() -> None:
         "os._exit(0)\n"
     )
     path.rmdir()
-    subprocess.run([sys.executable, "-c", asker, str(path)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", asker, str(path)], check=True, timeout=PROCESS_S)
     assert (path / "end").exists()
     assert EndRequest.claim(control(path)) is None
     assert list(path.iterdir()) == []

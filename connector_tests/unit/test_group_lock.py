@@ -269,12 +269,12 @@ def test_the_watchdog_sees_threads_without_the_group_lock() -> None:
 
     def wait_inside() -> None:
         is_inside.set()
-        may_resume.wait(10)
+        may_resume.wait(WAIT_S)
 
     client.before_each = wait_inside
     thread = threading.Thread(target=many_group_locks, args=(group_lock, None, 1))
     thread.start()
-    assert is_inside.wait(10)
+    assert is_inside.wait(WAIT_S)
     assert lent.crash is None
     may_resume.set()
     thread.join()
@@ -461,15 +461,15 @@ def test_a_member_that_leaves_does_not_wait_for_a_group_lock_that_a_signal_has_l
         member.start()
         member.stop()
         has_left.set()
-        may_end.wait(10)
+        may_end.wait(WAIT_S)
         left_open.__exit__(None, None, None)
 
     main = threading.Thread(target=be_unwound, daemon=True)
     main.start()
-    assert has_left.wait(10)
+    assert has_left.wait(WAIT_S)
     requests = cluster.now
     may_end.set()
     main.join()
-    member._thread.join(10)
+    member._thread.join(WAIT_S)
     assert not member._thread.is_alive()
     assert cluster.now == requests, "who has left does no more timed work"

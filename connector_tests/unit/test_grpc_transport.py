@@ -107,7 +107,7 @@ def test_no_request_is_made_by_a_handle_that_a_producer_wrote(caplog: pytest.Log
             responses: SimpleQueue[Any] = SimpleQueue()
             for _ in range(2):
                 transport.receive(ReceiveRequest(Target("T", "broker-a"), 8, 1_000), responses.put)
-                delivered = responses.get(timeout=30)
+                delivered = responses.get(timeout=WAIT_S)
             called_ms = [
                 called_ms_of(one.request) for one in proxy.requests_received if one.method == "ReceiveMessage"
             ][-1]
@@ -296,7 +296,7 @@ def test_no_two_polls_can_be_expected_to_request_one_invisible_duration() -> Non
             responses: SimpleQueue[Any] = SimpleQueue()
             for _ in range(8):
                 transport.receive(ReceiveRequest(Target("T", "broker-a"), 1, 1_000), responses.put)
-                assert responses.get(timeout=30) == []
+                assert responses.get(timeout=WAIT_S) == []
         called_ms = [called_ms_of(one.request) for one in proxy.requests_received if one.method == "ReceiveMessage"]
     assert len(set(called_ms)) > 4
     assert min(called_ms) >= INVISIBLE_MS
@@ -320,7 +320,7 @@ def test_a_response_that_breaks_off_is_logged_at_growing_intervals(caplog: pytes
                 now_ms[0] = at_ms
                 responses: SimpleQueue[Any] = SimpleQueue()
                 transport.receive(ReceiveRequest(Target("T", "broker-a"), 6, 1_000), responses.put)
-                assert len(responses.get(timeout=30).received) == 1
+                assert len(responses.get(timeout=WAIT_S).received) == 1
                 assert len([one for one in caplog.messages if "RESPONSE_INCOMPLETE" in one]) == lines
     line = next(one for one in caplog.messages if "RESPONSE_INCOMPLETE" in one)
     assert line.startswith(
@@ -395,7 +395,7 @@ def test_failed_conversion_is_distinguished_from_overload_and_outage(
             transport.refresh_routes()
             responses: SimpleQueue[ReceiveOutcome] = SimpleQueue()
             transport.receive(ReceiveRequest(Target("T", "broker-a"), 8, 1_000), responses.put)
-            outcome = responses.get(timeout=30)
+            outcome = responses.get(timeout=WAIT_S)
     assert isinstance(outcome, IncompleteResponse) is (bool(delivered) or is_conversion)
     failure = outcome.failure if isinstance(outcome, IncompleteResponse) else outcome
     assert isinstance(failure, RocketMQError)

@@ -27,6 +27,7 @@ from connector_tests.support.scripted_proxy import (
 )
 from connector_tests.support.streams import eventually
 from connector_tests.support.tcp_server import Serve
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.proxy.connection import Connection
 from rocketmq_spark.proxy.failures import probe_cause
@@ -385,7 +386,7 @@ def test_commands_after_the_settings_are_not_kept(proxy: ScriptedProxy, session:
     proxy.handlers_by_method["Telemetry"] = commands
     one = session(proxy.address)
     one.keep_alive()
-    assert are_sent.wait(30)
+    assert are_sent.wait(WAIT_S)
     one.keep_alive()  # over the same connection
     assert one._telemetry is not None
     assert one._telemetry._received.qsize() == 0

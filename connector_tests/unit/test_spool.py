@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, PopCheckPoint, ReceivedMessage
@@ -20,7 +21,7 @@ from rocketmq_spark.pop.spool import Spool, spool_of
 CHECK_POINT = PopCheckPoint("orders", 0, 1_763_712_000_000, 300_000, 3, "0", "broker-a", 1)
 START, OTHER = "6f0c", "77aa"
 STARTS = 200
-SLACK_S = 30.0
+SLACK_S = 30.0 * TIMEOUT_FACTOR
 REQUIRED = {"namesrvAddr": "n:9876", "consumerGroup": "g%1", "subscribe": "orders", "loadBalance": "message"}
 
 

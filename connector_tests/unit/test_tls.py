@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from connector_tests.support.tcp_server import Serve
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.memory import memory_pair
 from rocketmq_spark.remoting.tcp import connect_tcp
@@ -93,7 +94,7 @@ def test_nothing_in_time_is_none_and_shutdown_wakes_a_receiver(serve: Callable[[
     receiver = threading.Thread(target=receive)
     receiver.start()
     stream.shutdown()
-    assert ended.wait(10)
+    assert ended.wait(WAIT_S)
     receiver.join()
     stream.close()
 
