@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from connector_tests.support.jvm_options import rocketmq_environment
-from connector_tests.support.timeouts import PROCESS_S
+from connector_tests.support.timeouts import PROCESS_S, TIMEOUT_FACTOR
 from rocketmq_spark.cli import broker, demo
 from rocketmq_spark.cli.arguments import properties
 from rocketmq_spark.cli.broker import topic_and_queues
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.full
 
 COMMAND = (sys.executable, "-m", "rocketmq_spark.cli.main")
 EXAMPLE_CONF = Path(__file__).parents[2] / "conf" / "broker.conf"
-TIMEOUT_MS = 5_000
+TIMEOUT_MS = int(5_000 * TIMEOUT_FACTOR)
 
 
 @contextmanager

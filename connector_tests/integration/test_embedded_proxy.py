@@ -16,6 +16,7 @@ from connector_tests.support.fault_proxy import FaultProxy
 from connector_tests.support.java import java_oracle
 from connector_tests.support.java_grpc import grpc_stub, route
 from connector_tests.support.jvm_options import rocketmq_options
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.acl import new_credentials
 from rocketmq_spark.embedded.cluster import NO_TLS, SYNC_TOPIC
@@ -30,7 +31,7 @@ from rocketmq_spark.security import UNSECURED, Security
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
-TIMEOUT_MS = 15_000
+TIMEOUT_MS = int(15_000 * TIMEOUT_FACTOR)
 TOPIC = "orders"
 QUEUES = ["broker-a:0", "broker-a:1"]
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -26,7 +27,7 @@ GROUPS = 2_000
 MOST_GROUPS = 10_000
 """As long as the broker has lost none, what the member does states nothing."""
 QUEUES = 8
-TIMEOUT_MS = 5_000
+TIMEOUT_MS = int(5_000 * TIMEOUT_FACTOR)
 OFFSET = 7
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.timeouts import WAIT_S
+from connector_tests.support.timeouts import TIMEOUT_FACTOR, WAIT_S
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import VERSIONS
@@ -27,7 +27,7 @@ from rocketmq_spark.wire.body.task_report import ReportedLoss, TaskReport
 from rocketmq_spark.wire.message.stored_message import decode_first
 from rocketmq_spark.wire.remoting.headers import PopMessageRequest
 
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = int(10_000 * TIMEOUT_FACTOR)
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 

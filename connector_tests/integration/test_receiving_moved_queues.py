@@ -14,6 +14,7 @@ import pytest
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.message_bytes import BORN_HOST_V6
 from connector_tests.support.streams import await_resumed_dispatch, eventually
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import Message
@@ -34,7 +35,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
 UNDELIVERED, TRUE, DONE = 3, 11, 4
 INVISIBLE_MS = 10_000
 UNTIL_REVIVED_S = 25.0
-TIMEOUT_MS = 15_000
+TIMEOUT_MS = int(15_000 * TIMEOUT_FACTOR)
 
 
 @pytest.fixture(scope="module", params=WAYS)

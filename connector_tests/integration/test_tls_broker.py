@@ -13,6 +13,7 @@ import pytest
 
 from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.jvm_options import SHORT_LIVED
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.certificate import ServerCertificate
 from rocketmq_spark.embedded.jvm import ChildJvm, pyspark_jars
@@ -28,7 +29,7 @@ from rocketmq_spark.remoting.tcp import connect_tcp
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = int(10_000 * TIMEOUT_FACTOR)
 CERTIFICATE = Path(__file__).parent.parent / "support" / "tls" / "localhost.crt"
 
 

@@ -35,7 +35,7 @@ from connector_tests.support.response_strategies import (
 )
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
-from connector_tests.support.timeouts import WAIT_S
+from connector_tests.support.timeouts import TIMEOUT_FACTOR, WAIT_S
 from rocketmq_spark.consumer.broker_identities import find_broker_name, find_invalid_bounds
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute, split_address
@@ -57,7 +57,7 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand, decode
 from rocketmq_spark.wire.remoting.headers import ChangeInvisibleTimeRequest, PopMessageRequest
 from rocketmq_spark.wire.remoting.pull import read_pull
 
-TIMEOUT_MS: Final = 10_000
+TIMEOUT_MS: Final = int(10_000 * TIMEOUT_FACTOR)
 OPTIONS: Final = ReadOptions.parse(
     {"namesrvAddr": "h:1", "subscribe": "T", "consumerGroup": "g", "loadBalance": "message", "badMessages": "null"}
 )

@@ -97,7 +97,7 @@ def test_a_batch_that_is_read_twice_has_the_same_rows(messages: Topic, stream: S
     both = stream(loadBalance="message").load()
     writer = both.union(both).writeStream.foreachBatch(count).option("checkpointLocation", str(tmp_path / "twice"))
     query = writer.trigger(availableNow=True).start()
-    assert query.awaitTermination(TIMEOUT_S)
+    assert query.awaitTermination(int(TIMEOUT_S))
     assert query.exception() is None
     assert sum(first for first, _ in seen) == 2 * len(sent)
     assert all(first == second for first, second in seen)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from connector_tests.support.files_job import CLICKS, FilesJob
 from connector_tests.support.read_once import by_time_of_reading, write_to_end, written
 from connector_tests.support.streams import Stream, Topic
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from connector_tests.support.written_rows import stored
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -49,7 +50,7 @@ LAST: Final = Layout("local[2]", "30k")
 
 @pytest.fixture
 def pool() -> Iterator[ConnectionPool]:
-    pool = ConnectionPool(15_000)
+    pool = ConnectionPool(int(15_000 * TIMEOUT_FACTOR))
     yield pool
     pool.close()
 

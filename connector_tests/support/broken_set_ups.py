@@ -23,6 +23,7 @@ from connector_tests.support.scripted_broker import ScriptedBroker, build_respon
 from connector_tests.support.scripted_proxy import ScriptedProxy, status
 from connector_tests.support.simulated_cluster import OLD_VERSION
 from connector_tests.support.tcp_server import serving
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import BrokerAddress
@@ -40,7 +41,7 @@ from rocketmq_spark.wire.remoting.fastjson import write_fastjson
 
 TLS: Final = Path(__file__).parent / "tls"
 CERTIFICATE: Final = TLS / "localhost.crt"
-TIMEOUT_MS: Final = 10_000
+TIMEOUT_MS: Final = int(10_000 * TIMEOUT_FACTOR)
 QUICK: Final = {"brokerTimeoutMs": "300"}
 """For servers that never respond."""
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.jvm_options import rocketmq_options
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from connector_tests.support.timer_slack import lazy_timers
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import EmbeddedBrokerError, RocketMQError
@@ -35,7 +36,7 @@ rebuilds the wheel from its timer log. After a kill it may deliver the delayed m
 
 SHORTEST: Final = {"minInvisibleTimeMillsForRecv": 1_000}
 SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
-PROBE_TIMEOUT_MS: Final = 3_000
+PROBE_TIMEOUT_MS: Final = int(3_000 * TIMEOUT_FACTOR)
 REPEATS: Final = 2
 UNANSWERED: Final = re.compile(r"Remoting(Timeout|Connect|SendRequest)Exception")
 

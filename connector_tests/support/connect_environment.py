@@ -11,6 +11,8 @@ import venv
 from pathlib import Path
 from typing import Final
 
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
+
 ENVIRONMENT: Final = Path(__file__).parents[2] / "build" / "connect"
 REQUIREMENTS: Final = (
     "pandas>=2.2,<3",
@@ -20,7 +22,7 @@ REQUIREMENTS: Final = (
     "pyyaml>=3.11",
 )
 """Of PySpark's extras ``connect`` and ``pipelines``; newer versions of pandas make PySpark warn."""
-INSTALL_S: Final = 900
+INSTALL_S: Final = 900 * TIMEOUT_FACTOR
 
 
 def connect_python() -> str:

@@ -13,9 +13,11 @@ from typing import Final
 
 from packaging.requirements import Requirement
 
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
+
 ROOT: Final = Path(__file__).parents[2]
 SPARKS: Final = ROOT / "build" / "sparks"
-INSTALL_S: Final = 900
+INSTALL_S: Final = 900 * TIMEOUT_FACTOR
 OF_OUR_SPARK: Final = ("PYSPARK_PYTHON", "SPARK_HOME", "SPARK_SUBMIT_OPTS")
 
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.remoting.cluster_client import ClusterClient
@@ -17,7 +18,7 @@ from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 NAME_SERVER = "ns:9876"
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = int(10_000 * TIMEOUT_FACTOR)
 
 
 class ScriptedCluster:

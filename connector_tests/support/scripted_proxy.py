@@ -14,6 +14,7 @@ import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.security import Security, Tls
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
@@ -23,7 +24,7 @@ SERVICE: Final = "apache.rocketmq.v2.MessagingService"
 METHODS: Final = pb.DESCRIPTOR.services_by_name["MessagingService"].methods_by_name
 CERTIFICATE: Final = Path(__file__).parent / "tls" / "localhost.crt"
 THREADS: Final = 8
-TIMEOUT_MS: Final = 10_000
+TIMEOUT_MS: Final = int(10_000 * TIMEOUT_FACTOR)
 OK: Final = pb.Status(code=pb.Code.OK, message="OK")
 NOTHING: Final = pb.Status(code=pb.Code.MESSAGE_NOT_FOUND, message="no new message")
 

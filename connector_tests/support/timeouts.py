@@ -6,7 +6,8 @@ import os
 from typing import Final
 
 TIMEOUT_FACTOR: Final = float(os.environ.get("CONNECTOR_TESTS_PATIENCE", "1"))
-"""Every limit that is not the product's promise is so many times as long: above 1 on a machine that is slow or busy."""
+"""Every limit that is neither the product's promise nor PATIENT_MS is so many times as long: above 1 on a machine that
+is slow or busy."""
 
 WAIT_S: Final = 60.0 * TIMEOUT_FACTOR
 """For what takes an idle machine less than a second, such as an answer of another thread."""

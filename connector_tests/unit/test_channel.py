@@ -16,7 +16,7 @@ import pytest
 
 from connector_tests.support.scripted_proxy import CERTIFICATE
 from connector_tests.support.tcp_server import Serve
-from connector_tests.support.timeouts import PROCESS_S, WAIT_S
+from connector_tests.support.timeouts import PROCESS_S, TIMEOUT_FACTOR, WAIT_S
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.proxy.channel import PeerCertificate, TlsCredentials, fetch_tls_credentials, name_in, open_channel
 from rocketmq_spark.security import Tls
@@ -81,7 +81,7 @@ def test_hosts_are_names_and_addresses(host: str) -> None:
 
 KEY = CERTIFICATE.with_suffix(".key")
 NO_SERVER = "127.0.0.1:1"
-TIMEOUT_MS = 5_000
+TIMEOUT_MS = int(5_000 * TIMEOUT_FACTOR)
 
 
 def shake_hands(accepted: socket.socket) -> None:

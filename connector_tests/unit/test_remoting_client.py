@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -14,7 +15,7 @@ from rocketmq_spark.remoting.remoting_client import RemotingClient, Rpc, decode_
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = int(10_000 * TIMEOUT_FACTOR)
 CALLED = RequestCode.GET_MAX_OFFSET
 
 

@@ -27,7 +27,7 @@ from connector_tests.support.scripted_proxy import (
 )
 from connector_tests.support.streams import eventually
 from connector_tests.support.tcp_server import Serve
-from connector_tests.support.timeouts import WAIT_S
+from connector_tests.support.timeouts import TIMEOUT_FACTOR, WAIT_S
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.proxy.connection import Connection
 from rocketmq_spark.proxy.failures import probe_cause
@@ -38,7 +38,7 @@ from rocketmq_spark.wire.grpc.requests import Identity, Subscription
 
 pytestmark = pytest.mark.usefixtures("grpc_library")
 
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = int(10_000 * TIMEOUT_FACTOR)
 GROUP = Subscription("g", ("T", "U"), "TagA || TagB")
 TRUSTING = Tls(str(CERTIFICATE))
 SessionOf = Callable[..., Session]

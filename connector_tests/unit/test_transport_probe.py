@@ -13,6 +13,7 @@ import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker
 from connector_tests.support.tcp_server import Serve
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting import transport_probe
 from rocketmq_spark.remoting.secured import connect_with
@@ -23,7 +24,7 @@ from rocketmq_spark.wire.remoting.codes import RequestCode
 
 CERTIFICATE = Path(__file__).parent.parent / "support" / "tls" / "localhost.crt"
 TRUSTING = Tls(trust_cert_path=str(CERTIFICATE))
-TIMEOUT_MS = 5_000
+TIMEOUT_MS = int(5_000 * TIMEOUT_FACTOR)
 FIRST_OF_TLS = b"\x16"
 
 
