@@ -15,7 +15,7 @@ from typing import Final
 import psutil
 from pyspark import SparkContext
 
-from connector_tests.support.jvm_options import ROCKETMQ, SPARK, options_writing
+from connector_tests.support.jvm_options import ROCKETMQ, SPARK, joined, options_writing
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.streams import Stream, Topic
 from connector_tests.support.timeouts import PROCESS_S
@@ -28,7 +28,7 @@ SHUFFLED: Final = "SELECT id % 3 AS key, count(*) AS rows FROM range(10) GROUP B
 
 def write_archives(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options_writing(folder / SPARK))
+    os.environ["SPARK_SUBMIT_OPTS"] = joined(options_writing(folder / SPARK))
     with (
         tempfile.TemporaryDirectory() as temporary,
         EmbeddedCluster(java_options=options_writing(folder / ROCKETMQ)) as cluster,

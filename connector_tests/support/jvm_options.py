@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,7 @@ ROCKETMQ: Final = "rocketmq.jsa"
 
 def spark_options() -> str:
     """For ``SPARK_SUBMIT_OPTS``."""
-    return " ".join(options_with(ARCHIVES / SPARK))
+    return joined(options_with(ARCHIVES / SPARK))
 
 
 def rocketmq_options() -> tuple[str, ...]:
@@ -32,7 +33,13 @@ def rocketmq_options() -> tuple[str, ...]:
 
 def rocketmq_environment() -> dict[str, str]:
     """For a process that starts a cluster of its own. Java's launcher adds to its command line what it has there."""
-    return {**os.environ, "JDK_JAVA_OPTIONS": " ".join(rocketmq_options())}
+    return {**os.environ, "JDK_JAVA_OPTIONS": joined(rocketmq_options())}
+
+
+def joined(options: Iterable[str]) -> str:
+    """For a variable that Spark or Java's launcher splits at blanks that are not in quotes: this repository may be in a
+    folder whose name has one."""
+    return " ".join(f'"{one}"' if " " in one else one for one in options)
 
 
 def options_with(archive: Path) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from connector_tests.support.jvm_options import joined
 from rocketmq_spark_python import COMMAND, command
 
 PYTHON: Final = "spark.pyspark.python"
@@ -36,7 +37,7 @@ def test_session(folder: Path, **settings: str) -> Iterator[SparkSession]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder}",
+        "spark.driver.extraJavaOptions": joined((f"-Dderby.system.home={folder}", f"-Djava.io.tmpdir={folder}")),
     }
     with local_session("connector tests", {**defaults, **settings}) as session:
         yield session
