@@ -1,13 +1,14 @@
 """How long each file of tests takes, so that a run begins with the long ones. What 'make test' runs of it is one part,
 what 'make test-rest' runs another one.
 
-Each run writes what it measured to ``build/durations.json``; ``connector_tests/durations.json`` is a copy, for runs on
-a clean clone.
+``build/durations.json`` has the longest time of each part in the runs here; ``connector_tests/durations.json`` is a
+copy, for runs on a clean clone.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,8 +46,15 @@ class Durations:
         self._seconds[part_of(report.nodeid.partition("::")[0], is_of_rest=is_of_rest)] += report.duration
 
     def pytest_sessionfinish(self) -> None:
-        MEASURED.parent.mkdir(exist_ok=True)
-        MEASURED.write_text(json.dumps(merged(longest_s(), self._seconds), indent=0, sort_keys=True) + "\n")
+        write_durations(MEASURED, merged(longest_s(), self._seconds))
+
+
+def write_durations(file: Path, seconds: Mapping[str, int]) -> None:
+    """Replace the file: runs may end, and others begin, at the same time."""
+    file.parent.mkdir(exist_ok=True)
+    written = file.with_name(f"{file.name}.{os.getpid()}")
+    written.write_text(json.dumps(seconds, indent=0, sort_keys=True) + "\n")
+    written.replace(file)
 
 
 def longest_s() -> dict[str, int]:
