@@ -20,6 +20,8 @@ NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 
 # If it is set, as in many images, each of the thousands of processes of a run compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
+# .venv has a Spark. With these, PySpark would start or configure another one.
+unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_SUBMIT_ARGS
 
 .PHONY: demo test test-all test-rest test-versions test-sparks test-sparks-short test-tables test-long mutate mutate-sample bench bench-quick compiled check docs site \
 	stubs native wheel check-native fuzz-native clean
@@ -110,8 +112,10 @@ site: $(DOCS_STAMP) docs ## build the documentation as a site in build/site; a b
 
 native: $(NATIVE_STAMP) ## build the Rust decoder into the source tree; needs cargo
 
+# A decoder that cannot be imported fails here: the tests would skip it.
 $(NATIVE_STAMP): $(STAMP) $(NATIVE_SOURCES)
 	ROCKETMQ_SPARK_BUILD_NATIVE=1 $(BIN)/python -m pip install --quiet --no-deps --editable .
+	ROCKETMQ_SPARK_IMPL=native $(BIN)/rocketmq-spark --version
 	touch $@
 
 wheel: $(STAMP) ## build a wheel with the Rust decoder in dist, for every Python from 3.11 on this platform
