@@ -64,7 +64,7 @@ def failure(call: Callable[[], object]) -> RocketMQError:
 
 
 def patiently(call: Callable[[], int]) -> int:
-    """The first value, when what fails is worth another attempt; the last failure after 30 s."""
+    """The first value, when what fails is worth another attempt; the last failure after WAIT_S."""
     deadline = time.monotonic() + WAIT_S
     while True:
         try:
