@@ -10,6 +10,8 @@ from typing import Final
 
 import pytest
 
+from connector_tests.support.timeouts import WAIT_S
+
 ROOT: Final = Path(__file__).parents[2]
 SINCE: Final = "f338a139074761ae340b99b420edffb6d4da8937"
 """The last commit whose subject is not checked."""
@@ -20,7 +22,7 @@ NOT_IMPERATIVE: Final = re.compile(r".+(?:ed|ing)$|(?:adds|fixes|makes|removes|r
 IMPERATIVE: Final = {"embed", "feed", "need", "proceed", "shed", "speed", "bring", "ping", "string"}
 """Verbs that end as other forms do."""
 MERGES: Final = ("Merge ", "Revert ", "fixup! ", "squash! ")
-GIT_S: Final = 30
+GIT_S: Final = WAIT_S
 
 
 def subjects() -> list[str]:
