@@ -393,6 +393,26 @@ def test_a_broker_that_does_not_report_its_retry_limit_delays_no_other() -> None
             has(one, 3, MEANWHILE_S)
 
 
+def test_exhausted_message_is_moved_to_the_dead_letter_topic_and_acknowledged() -> None:
+    with SharingServers("a") as servers:
+        broker, moved = servers.brokers["a"], list[RemotingCommand]()
+
+        def store(request: RemotingCommand) -> RemotingCommand:
+            moved.append(request)
+            return build_response()
+
+        limit = build_response(body=b'{"retryMaxTimes":0,"retryQueueNums":1}')
+        broker.server.on(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, limit)
+        broker.server.on(RequestCode.CONSUMER_SEND_MSG_BACK, store)
+        with receiver(servers.options(**PATIENT)) as one:
+            eventually(lambda: bool(broker.polls), "a poll")
+            broker.session().reply(broker.polls[0], redelivered(broker))
+            eventually(lambda: one.counts.acknowledged == 1, "an acknowledgement")
+            assert (one.counts.dead_letters, one.count(MessageState.PREFETCHED)) == (1, 0)
+    (request,) = moved
+    assert request.fields["delayLevel"] == "-1"
+
+
 def redelivered(broker: SharingBroker) -> RemotingCommand:
     """An answer with one message of the retry topic."""
     route_requests = broker.given(1, 60_000)
