@@ -65,6 +65,24 @@ def test_an_ended_run_pauses_before_each_response() -> None:
     assert time.monotonic() - begin_s >= OUTLIVED_PAUSE_S
 
 
+class StartedRun(EndedRun):
+    """Between two calls of Spark."""
+
+    def __init__(self) -> None:
+        Run.__init__(self)
+        self._start(lambda: None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_between_calls_ends_the_run_without_unwinding(number: signal.Signals) -> None:
+    """Spark may still call: an unwound runner would fail the query."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a suite below ``nohup`` ignores it
+    run = StartedRun()
+    assert run.latest_offset() == "next"
+    os.kill(os.getpid(), number)
+    assert run.latest_offset() == "start"
+
+
 def test_a_caller_that_has_its_parent_resumes() -> None:
     unwind_on_signals()
     ParentWatch().leave_as_orphan()
