@@ -162,6 +162,17 @@ def test_the_folder_made_again_is_private_and_removed_in_the_end() -> None:
     assert not folder.exists()
 
 
+def test_next_start_receives_requests_in_the_folder_of_the_start_before() -> None:
+    """Before Spark 4.2 the progress of a restart shows that folder until a batch is planned."""
+    earlier = DrainRequest()
+    earlier.close()
+    runner = DrainRequest(earlier.control)
+    assert runner.control == earlier.control
+    stop_query(query := RunningQuery([earlier.control], answering(runner)))
+    assert query.is_stopped
+    runner.close()
+
+
 def claimed(runner: DrainRequest) -> None:
     (runner.control.path / DRAIN).touch()
     assert runner.check_request()
