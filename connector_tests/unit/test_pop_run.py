@@ -25,7 +25,7 @@ from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
-from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
+from rocketmq_spark.source.pop.pop_reader import MessagesPartition, RocketMQPopReader
 from rocketmq_spark.source.pop.pop_run import EarlierBatch, PopRun
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.stream.drain import CONTROL, FILES, Control, DrainState
@@ -202,6 +202,26 @@ def test_a_graceful_stop_waits_for_unanswered_acknowledgements() -> None:
         report = run.report(0)
         assert report is not None
         assert report["acknowledged"] == 3
+
+
+def test_reader_returns_the_end_of_each_new_batch() -> None:
+    with SharingServers("a") as servers:
+        servers.brokers["a"].messages = 3
+        reader = RocketMQPopReader(servers.options(), default_schema())
+        start = reader.initialOffset()
+        try:
+            ends = [start]
+
+            def has_batch() -> bool:
+                ends.append(reader.latestOffset(start, reader.getDefaultReadLimit()))
+                return ends[-1] != start
+
+            eventually(has_batch, "a batch")
+            (task,) = reader.partitions(start, ends[-1])
+            assert isinstance(task, MessagesPartition)
+            assert reader.latestOffset(ends[-1], reader.getDefaultReadLimit()) is ends[-1]
+        finally:
+            reader.stop()
 
 
 def test_the_progress_shows_by_the_clock_since_when_a_broker_is_unavailable() -> None:
