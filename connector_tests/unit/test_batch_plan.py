@@ -15,6 +15,8 @@ from connector_tests.support.streams import eventually
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import BatchReadOptions
 from rocketmq_spark.source.batch.batch_plan import LOCAL_DIRS, BatchPlan, QueueLookup, StoredPlan
+from rocketmq_spark.source.batch.batch_reader import BatchInputPartition, RocketMQBatchReader
+from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
@@ -107,6 +109,22 @@ def two() -> Iterator[ScriptedCluster]:
             broker.on(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, offset)
             broker.on(RequestCode.QUERY_CONSUMER_OFFSET, offset)
         yield cluster
+
+
+def test_each_task_has_its_ranges_and_the_master_of_its_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(LOCAL_DIRS, raising=False)
+    with ScriptedCluster("a", "b") as cluster:
+        for name, broker in cluster.brokers.items():
+            bounds = {MessageQueue("orders", name, 0): QueueBounds(2, 9)}
+            broker.on(RequestCode.GET_TOPIC_STATS_INFO, topic_stats(bounds))
+        given = {"namesrvAddr": cluster.listen(), "subscribe": "orders", "minPartitions": "2"}
+        reader = RocketMQBatchReader(BatchReadOptions.parse(given), default_schema(), "one")
+        tasks = [one for one in reader.partitions() if isinstance(one, BatchInputPartition)]
+        masters = cluster.client().routes
+        assert {one.ranges: one.masters for one in tasks} == {
+            (QueueRange(queue, 2, 9),): {queue.broker_name: masters.find_master(queue)}
+            for queue in (AT_A, MessageQueue("orders", "b", 0))
+        }
 
 
 def is_closed(cluster: ScriptedCluster, address: str) -> bool:
