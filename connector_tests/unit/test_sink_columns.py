@@ -4,6 +4,9 @@ import pytest
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.sink.columns import SINK_COLUMNS, available, columns_and_ids, id_positions, resolve_columns
+from rocketmq_spark.sink.writer import RocketMQStreamWriter, RocketMQWriter
+from rocketmq_spark.source.datasource import RocketMQDataSource
+from rocketmq_spark.source.schema import default_schema
 
 ALL = [(name, column.types[-1]) for name, column in SINK_COLUMNS.items()]
 
@@ -12,6 +15,17 @@ def refused(fields: list[tuple[str, str]], *, has_topic: bool = True) -> str:
     with pytest.raises(OptionError) as raised:
         resolve_columns(fields, has_topic=has_topic)
     return str(raised.value)
+
+
+def test_writers_accept_a_body_and_append_only() -> None:
+    sink, schema = RocketMQDataSource({"namesrvAddr": "n:9876", "topic": "T"}), default_schema()
+    only_body = type(schema)([schema["body"]])
+    assert isinstance(sink.writer(only_body, overwrite=False), RocketMQWriter)
+    assert isinstance(sink.streamWriter(only_body, overwrite=False), RocketMQStreamWriter)
+    with pytest.raises(OptionError, match="UNSUPPORTED_SAVE_MODE"):
+        sink.writer(only_body, overwrite=True)
+    with pytest.raises(OptionError, match="UNSUPPORTED_SINK_COLUMN"):
+        sink.streamWriter(schema, overwrite=False)
 
 
 def test_columns_are_found_by_name_in_any_order_and_case() -> None:
