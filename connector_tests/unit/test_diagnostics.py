@@ -37,6 +37,26 @@ log.error("it is gone")
 EARLIER = "import logging; logging.basicConfig(format='THEIRS %(message)s')"
 
 
+MESSAGE_TASK = """
+import logging
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.pop.pop_reader import MessagesPartition, RocketMQPopReader
+from rocketmq_spark.source.schema import default_schema
+given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "T", "loadBalance": "message", "logLevel": "INFO"}
+reader = RocketMQPopReader(ReadOptions.parse(given), default_schema())
+list(reader.read(MessagesPartition((), "10.0.0.5@77#1")))
+logging.getLogger("rocketmq_spark.x").info("of the task")
+"""
+
+
+def test_message_based_task_sets_log_context_and_level() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MESSAGE_TASK], capture_output=True, text=True, timeout=PROCESS_S, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.stderr.endswith(" INFO rocketmq_spark [group=g clientId=10.0.0.5@77#1]: of the task\n")
+
+
 def test_a_traceback_follows_its_line() -> None:
     try:
         raise ValueError("no\n\tat a.B")
