@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from connector_tests.support.group_bodies import topic_stats
 from connector_tests.support.scripted_cluster import ScriptedCluster
-from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.errors import OptionError, RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import BatchReadOptions
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -40,3 +42,13 @@ def test_impossible_bounds_of_another_queue_change_nothing() -> None:
             assert QueueLookup(options, pool).ranges() == [QueueRange(MessageQueue("T", "a", 1), 3, 5)]
         finally:
             pool.close()
+
+
+def test_assigned_queues_without_a_route_are_listed() -> None:
+    with ScriptedCluster("a") as scripted:
+        given = {"namesrvAddr": scripted.listen(), "assign": '{"T": {"a": [0, 4], "b": [0]}}', "clusterTimeoutMs": "0"}
+        with (
+            closing(ConnectionPool(10_000)) as pool,
+            pytest.raises(OptionError, match=r"ASSIGNED_QUEUES_NOT_FOUND\] 2 queues .*: T@a:4, T@b:0\."),
+        ):
+            QueueLookup(BatchReadOptions.parse(given), pool).ranges()
