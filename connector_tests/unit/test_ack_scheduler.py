@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.ack_scheduler import AckScheduler
@@ -53,7 +54,7 @@ def test_a_message_for_which_no_request_is_sent_ends_no_outage(due: str) -> None
         clock.advance(INVISIBLE_MS // 4)
         was_due = scheduler.has_due_requests
         scheduler.start_due()
-        workers.join(60)
+        workers.join(WAIT_S)
     assert (was_due, scheduler.has_due_requests) == (True, False)
     assert failures.is_failing("broker-a")
 
@@ -70,5 +71,5 @@ def test_one_worker_releases_all_messages_of_a_broker_at_a_stop() -> None:
         scheduler = AckScheduler(transport, unacked, failures, workers, changed, options, clock)
         scheduler.begin_stop()
         scheduler.start_due()
-        workers.join(60)
+        workers.join(WAIT_S)
     assert not scheduler.has_due_requests

@@ -10,6 +10,7 @@ import pytest
 
 from connector_tests.support.streams import eventually
 from connector_tests.support.thread_starts import starting_no_thread
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.pop.workers import RunningThreads, Workers
 
 
@@ -32,7 +33,7 @@ def test_each_is_there_once_and_none_waits_for_another() -> None:
         changed.wait_for(lambda: not workers.busy)
     assert done == ["beside it", "first"]
     workers.start("a", lambda: done.append("again"))
-    workers.join(10)
+    workers.join(WAIT_S)
     assert done[-1] == "again"
 
 
@@ -49,7 +50,7 @@ def test_what_one_raises_is_reported_and_it_may_work_again(caplog: pytest.LogCap
     assert reported == [problem]
     assert "INTERNAL_ERROR: Unexpected error in thread rocketmq-pop-a; the query fails. Report it." in caplog.text
     workers.start("a", lambda: reported.append(problem))
-    workers.join(10)
+    workers.join(WAIT_S)
     eventually(lambda: len(reported) == 2, "it works again")
 
 
@@ -62,7 +63,7 @@ def test_what_no_thread_can_be_started_for_is_done_at_once() -> None:
         workers.start("a", lambda: done.append(workers.busy))
     assert (done, workers.busy, reported) == ([{"a"}], set(), [])
     workers.start("a", lambda: done.append(set()))
-    workers.join(10)
+    workers.join(WAIT_S)
     assert done[1:] == [set()]
 
 
@@ -87,9 +88,9 @@ def test_a_caller_that_waits_waits_for_those_too_that_are_just_beginning() -> No
 
         beginning = threading.Thread(target=start)
         beginning.start()
-        workers.join(60)
+        workers.join(WAIT_S)
         beginning.join()
-        workers.join(60)
+        workers.join(WAIT_S)
         assert not workers.busy
     assert (len(done), reported) == (3_000, [])
 
@@ -107,7 +108,7 @@ def test_threads_of_one_name_run_at_once_and_are_joined() -> None:
     threads.join(0)
     assert names == []
     resume.set()
-    threads.join(60)
+    threads.join(WAIT_S)
     assert names == ["rocketmq-test"] * 2
 
 
@@ -119,11 +120,11 @@ def test_threads_that_have_ended_are_forgotten() -> None:
     threads.start(resume.wait)
     assert len(threads._running) == 2
     resume.set()
-    threads.join(60)
+    threads.join(WAIT_S)
 
 
 def test_thread_that_cannot_be_started_is_not_joined() -> None:
     threads = RunningThreads("rocketmq-test")
     with starting_no_thread(), pytest.raises(RuntimeError):
         threads.start(lambda: None)
-    threads.join(60)
+    threads.join(WAIT_S)
