@@ -73,6 +73,16 @@ def place_of(row: dict[str, Any]) -> tuple[int, int]:
     return row["queueId"], row["queueOffset"]
 
 
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+def test_a_master_is_elected_after_the_name_server_was_started_again(replicated: EmbeddedCluster, kill: bool) -> None:
+    """The controller is in the name server's JVM: it runs on when only the name server stops."""
+    replicated.kill_name_server() if kill else replicated.stop_name_server()
+    replicated.start_name_server()
+    dead = kill_master(replicated)
+    replicated.start_broker(dead)
+    assert replicated.master() != dead
+
+
 def test_masters_killed_one_after_the_other_under_load_lose_no_confirmed_message(
     replicated: EmbeddedCluster, replicated_topic: Topic, group: str
 ) -> None:

@@ -330,7 +330,7 @@ class EmbeddedCluster:
     def _start_name_server(self) -> None:
         """Start the name server and, with elections, their controller in the same JVM; do not wait for brokers."""
         self._name_server.start(self._jvms.launch_jvm(NAME_SERVER_JVM))
-        if self._elections is not None:
+        if self._elections is not None and not self._elections.is_running:
             self._elections.start(self._jvms.launch_jvm(NAME_SERVER_JVM))
 
     def _require_proxy(self) -> ProxyServer:
