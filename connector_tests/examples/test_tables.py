@@ -3,6 +3,7 @@ checkpoint's: ``make test-tables``."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +133,61 @@ def test_a_restored_table_gets_its_rows_again(
     rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
     note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice with a new checkpoint")
     assert rows == Counter(sent)
+
+
+def test_a_table_that_its_own_command_restored_has_what_the_page_claims(
+    job: TableJob, cluster: EmbeddedCluster, messages: Topic, group: str, note: Note
+) -> None:
+    """Iceberg's ``rollback_to_snapshot`` is safe. After Delta's ``RESTORE TABLE`` the restored checkpoint loses rows; a
+    new checkpoint with a start before that moment does not."""
+    example, arguments = APPEND[job.table_format], (*given(cluster, messages.name, group), *NOW)
+    checkpoint, kept = job.folder / "checkpoint", job.folder / "yesterday"
+    begun_ms = time.time_ns() // 1_000_000
+    sent = send_orders(messages, 0, ROWS_BEFORE)
+    read_to_end(job, example, messages, group, *arguments)
+    copytree(checkpoint, kept)
+    version = job.table_version()
+    sent += send_orders(messages, len(sent), ROWS_AFTER)
+    read_to_end(job, example, messages, group, *arguments)
+
+    job.restore_table(version)
+    assert len(job.rows()) == ROWS_BEFORE
+    rmtree(checkpoint)
+    kept.rename(checkpoint)
+    sent += send_orders(messages, len(sent), 1)
+    read_to_end(job, example, messages, group, *arguments, "--option", "groupOffsets=checkpoint")
+    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
+    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice after its own command")
+    if job.table_format == "iceberg":
+        assert rows == Counter(sent)
+        return
+    assert set(sent) - set(rows), "Delta restores batch numbers now: change the page"
+
+    rmtree(checkpoint)
+    options = ("groupOffsets=ignore", f"startingTimestamp={begun_ms}", "startingOffsetsByTimestampStrategy=latest")
+    read_to_end(job, example, messages, group, *arguments, *(part for one in options for part in ("--option", one)))
+    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
+    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice with a new checkpoint")
+    assert set(rows) == set(sent)
+
+
+@pytest.mark.parametrize("job", [("iceberg", "4.1.4")], indirect=True, ids=["iceberg-4.1.4"])
+def test_a_replayed_batch_is_written_twice_if_its_snapshot_was_expired(
+    job: TableJob, cluster: EmbeddedCluster, messages: Topic, group: str, note: Note
+) -> None:
+    """As the page warns: the batch's number is in the snapshot."""
+    example, arguments = APPEND[job.table_format], (*given(cluster, messages.name, group), *NOW)
+    sent = send_orders(messages, 0, ROWS_BEFORE)
+    job.kill_when(example, job.has_table_ahead_of_checkpoint, *arguments)
+    job.expire_snapshots()
+    sent += send_orders(messages, len(sent), 1)
+    read_to_end(job, example, messages, group, *arguments)
+    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
+    note(
+        f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice after expire_snapshots"
+    )
+    assert set(rows) == set(sent)
+    assert rows.total() > len(rows), "the table kept the batch's number: change the page"
 
 
 def test_a_merged_table_has_the_newest_version_of_each_key(

@@ -4,6 +4,7 @@ outside: the table's files, the checkpoint's, and what the broker has."""
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import threading
@@ -84,6 +85,19 @@ class TableJob:
 
     def rows(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self._table_program("read").splitlines() if line.startswith("{")]
+
+    def table_version(self) -> str:
+        """Delta's current version, or the ID of Iceberg's current snapshot."""
+        (version,) = re.findall(r"^version (\d+)$", self._table_program("version"), re.MULTILINE)
+        return str(version)
+
+    def restore_table(self, version: str) -> None:
+        """Make this version current again by the table's own command; the checkpoint stays."""
+        self._table_program("restore", version)
+
+    def expire_snapshots(self) -> None:
+        """Expire all snapshots of an Iceberg table but a new, empty one."""
+        self._table_program("expire")
 
     def _table_program(self, what: str, *arguments: str) -> str:
         program = ["-m", "connector_tests.support.table_program", what, self.table_format, str(self.folder)]

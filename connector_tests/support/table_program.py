@@ -1,12 +1,16 @@
 """Makes tables, adds rows to them and prints what is in them; a program, run by the Python of another Spark.
 
 ``fill FORMAT FOLDER FIRST COUNT FILES``: append orders with these numbers, in so many files;
-``read FORMAT FOLDER``: print each row as JSON, a line each. FORMAT is ``delta`` or ``iceberg``, the table that of the
-examples in this folder.
+``read FORMAT FOLDER``: print each row as JSON, a line each;
+``version FORMAT FOLDER``: print Delta's current version or Iceberg's current snapshot ID;
+``restore FORMAT FOLDER VERSION``: make it current again, by the table's own command;
+``expire FORMAT FOLDER``: commit an empty append, and expire all snapshots before it (Iceberg only).
+FORMAT is ``delta`` or ``iceberg``, the table that of the examples in this folder.
 """
 
 import json
 import sys
+from datetime import UTC, datetime
 
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +29,7 @@ def session(table_format: str, folder: str) -> SparkSession:
     else:
         settings = {
             "spark.jars.packages": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.lake.type": "hadoop",
             "spark.sql.catalog.lake.warehouse": f"file:{folder}/lake",
@@ -54,12 +59,36 @@ def read(spark: SparkSession, table_format: str, folder: str) -> None:
         sys.stdout.write(f"{json.dumps(row.asDict())}\n")
 
 
+def version(spark: SparkSession, table_format: str, folder: str) -> None:
+    newest = {
+        "delta": f"SELECT version FROM (DESCRIBE HISTORY delta.`{folder}/table` LIMIT 1)",
+        "iceberg": f"SELECT snapshot_id AS version FROM {ICEBERG}.snapshots ORDER BY committed_at DESC LIMIT 1",
+    }
+    (row,) = spark.sql(newest[table_format]).collect()
+    sys.stdout.write(f"version {row['version']}\n")
+
+
+def restore(spark: SparkSession, table_format: str, folder: str, version: str) -> None:
+    command = {
+        "delta": f"RESTORE TABLE delta.`{folder}/table` TO VERSION AS OF {version}",
+        "iceberg": f"CALL lake.system.rollback_to_snapshot('shop.orders', {version})",
+    }
+    spark.sql(command[table_format]).collect()
+
+
+def expire(spark: SparkSession, table_format: str, folder: str) -> None:
+    assert table_format == "iceberg", f"the table in {folder} has no snapshots to expire"
+    spark.sql(f"INSERT INTO {ICEBERG} SELECT * FROM {ICEBERG} WHERE false")
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    spark.sql(f"CALL lake.system.expire_snapshots('shop.orders', TIMESTAMP '{now} UTC', 1)").collect()
+
+
+COMMANDS = {"fill": fill, "read": read, "version": version, "restore": restore, "expire": expire}
+
+
 def main(what: str, table_format: str, folder: str, *more: str) -> None:
     spark = session(table_format, folder)
-    if what == "fill":
-        fill(spark, table_format, folder, *more)
-    else:
-        read(spark, table_format, folder)
+    COMMANDS[what](spark, table_format, folder, *more)
     spark.stop()
 
 
