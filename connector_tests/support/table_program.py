@@ -10,6 +10,7 @@ FORMAT is ``delta`` or ``iceberg``, the table that of the examples in this folde
 
 import json
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pyspark
@@ -83,7 +84,13 @@ def expire(spark: SparkSession, table_format: str, folder: str) -> None:
     spark.sql(f"CALL lake.system.expire_snapshots('shop.orders', TIMESTAMP '{now} UTC', 1)").collect()
 
 
-COMMANDS = {"fill": fill, "read": read, "version": version, "restore": restore, "expire": expire}
+COMMANDS: dict[str, Callable[..., None]] = {
+    "fill": fill,
+    "read": read,
+    "version": version,
+    "restore": restore,
+    "expire": expire,
+}
 
 
 def main(what: str, table_format: str, folder: str, *more: str) -> None:
