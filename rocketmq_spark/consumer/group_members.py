@@ -54,7 +54,7 @@ class GroupMembers:
         client: OutageAwareClient,
         *,
         started_ms: int,
-        checkpoint_id: str | None = None,
+        checkpoint_id: str | None,
     ) -> None:
         """Send nothing. Raises the errors of ``starting_point`` and ``strategy_of``."""
         self._options = options
