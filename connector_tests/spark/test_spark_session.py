@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from subprocess import PIPE, Popen
+
 import pytest
 from pyspark.errors import PySparkRuntimeError
 
@@ -9,7 +12,7 @@ from connector_tests.support.spark_session import JVM_ENDED, JVM_STARTS, from_st
 
 
 class Starts:
-    """A JVM that ends ``times`` at its start."""
+    """A process that ends ``times`` at its start, with its pipe open, as PySpark leaves it."""
 
     def __init__(self, times: int, condition: str = JVM_ENDED) -> None:
         self.failures = [PySparkRuntimeError(errorClass=condition, messageParameters={}) for _ in range(times)]
@@ -18,6 +21,8 @@ class Starts:
     def __call__(self) -> str:
         self.count += 1
         if self.failures:
+            proc = Popen([sys.executable, "-c", ""], stdin=PIPE)  # so PySpark calls the JVM
+            assert proc.wait() == 0
             raise self.failures.pop()
         return "session"
 

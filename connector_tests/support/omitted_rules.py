@@ -419,7 +419,7 @@ class DecidesUnlisted(Membership):
 
 def _replaced_by(kind: type[GroupMembers], of: Membership) -> GroupMembers:
     """Return members of another class, made as ``Membership`` makes its own."""
-    return kind(of._options, of.members._client_id, of.client, started_ms=of._started_ms)
+    return kind(of._options, of.members._client_id, of.client, started_ms=of._started_ms, checkpoint_id=None)
 
 
 class _ListsItself(GroupMembers):

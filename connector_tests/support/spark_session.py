@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import Popen
+from traceback import walk_tb
 from typing import Final, TypeVar
 
 from pyspark.errors import PySparkRuntimeError
@@ -62,11 +64,20 @@ def local_session(name: str, settings: Mapping[str, str]) -> Iterator[SparkSessi
 
 def from_started_jvm(start: Callable[[], T]) -> T:
     """What ``start`` returns; it is called again if Spark's JVM ended at its start."""
-    for _ in range(JVM_STARTS - 1):
+    for starts_left in reversed(range(JVM_STARTS)):
         try:
             return start()
         except PySparkRuntimeError as error:
-            if error.getCondition() != JVM_ENDED:
+            _close_pipe_of_jvm(error)
+            if error.getCondition() != JVM_ENDED or not starts_left:
                 raise
             sys.stderr.write("Spark's JVM ended at its start; starting another one.\n")
-    return start()
+    raise AssertionError("the last start returns or raises")
+
+
+def _close_pipe_of_jvm(error: PySparkRuntimeError) -> None:
+    """Close the pipe to the JVM that ended: PySpark's ``launch_gateway`` leaves it open, which is an error here."""
+    for frame, _ in walk_tb(error.__traceback__):
+        process = frame.f_locals.get("proc")
+        if isinstance(process, Popen) and process.stdin is not None:
+            process.stdin.close()

@@ -62,11 +62,11 @@ def read(spark: SparkSession, table_format: str, folder: str) -> None:
 
 def version(spark: SparkSession, table_format: str, folder: str) -> None:
     newest = {
-        "delta": f"SELECT version FROM (DESCRIBE HISTORY delta.`{folder}/table` LIMIT 1)",
-        "iceberg": f"SELECT snapshot_id AS version FROM {ICEBERG}.snapshots ORDER BY committed_at DESC LIMIT 1",
+        "delta": f"DESCRIBE HISTORY delta.`{folder}/table` LIMIT 1",
+        "iceberg": f"SELECT snapshot_id FROM {ICEBERG}.snapshots ORDER BY committed_at DESC LIMIT 1",
     }
     (row,) = spark.sql(newest[table_format]).collect()
-    sys.stdout.write(f"version {row['version']}\n")
+    sys.stdout.write(f"version {row[0]}\n")
 
 
 def restore(spark: SparkSession, table_format: str, folder: str, version: str) -> None:
