@@ -89,6 +89,7 @@ class Topic:
         )
         self._name_servers = default_cluster.name_servers
         self._producer = Producer(default_cluster, group="tests", initial_queue_index=0)
+        self._short_routes = short_cluster.routes
         self._short_producer = Producer(short_cluster, group="tests", initial_queue_index=0)
         self.sent = 0
 
@@ -140,8 +141,10 @@ class Topic:
     def send_to_responding_broker(self, count: int) -> list[str]:
         """``send`` while servers fall and rise: return the bodies of which a broker has confirmed that it stored them.
 
-        Others may be stored too, and a body whose confirmation was late may be stored twice.
+        Others may be stored too, and a body whose confirmation was late may be stored twice. Each call requests the
+        route: a producer does not while its sends succeed, and would never send to a broker that has returned.
         """
+        self._short_routes.refresh([self.name])
         bodies = [f"{self.name}-{self.sent + index}" for index in range(count)]
         self.sent += count
         return [body for body in bodies if self._is_confirmed(body)]
