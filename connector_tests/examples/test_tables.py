@@ -82,6 +82,13 @@ def read_to_end(job: TableJob, example: str, messages: Topic, group: str, *argum
         assert process.poll() is None
 
 
+def noted_rows(job: TableJob, sent: list[tuple[str, int]], note: Note, when: str = "") -> Counter[tuple[str, int]]:
+    """Count the table's rows by order and version, and note how many of ``sent`` are missing or there twice."""
+    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
+    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice {when}".rstrip())
+    return rows
+
+
 def send_orders(messages: Topic, first: int, count: int) -> list[tuple[str, int]]:
     orders = [(f"A-{version % KEYS}", version) for version in range(first, first + count)]
     messages.send_as_they_are([Message(messages.name, body_of(*order)) for order in orders])
@@ -92,8 +99,7 @@ def test_a_topic_appended_to_a_table_is_there_once(
     job: TableJob, cluster: EmbeddedCluster, messages: Topic, group: str, note: Note
 ) -> None:
     sent = written_with_kills(job, APPEND[job.table_format], cluster, messages, group)
-    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
-    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice")
+    rows = noted_rows(job, sent, note)
     assert rows == Counter(sent)
 
 
@@ -103,8 +109,7 @@ def test_a_backlog_of_several_batches_is_appended_by_one_run(
     sent = send_orders(messages, 0, ROWS_BEFORE)
     limit = ("--option", f"maxOffsetsPerTrigger={ROWS_BEFORE // 4}")
     job.run_to_end(APPEND[job.table_format], *given(cluster, messages.name, group), *limit)
-    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
-    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, lag {messages.lag(group)} after one run")
+    rows = noted_rows(job, sent, note, f"with a lag of {messages.lag(group)} after one run")
     assert rows == Counter(sent)
     assert messages.lag(group) == 0
 
@@ -123,15 +128,13 @@ def test_a_restored_table_gets_its_rows_again(
     kept.rename(job.folder)
     sent += send_orders(messages, len(sent), 1)
     read_to_end(job, example, messages, group, *arguments, "--option", "groupOffsets=checkpoint")
-    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
-    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice after a restore")
+    rows = noted_rows(job, sent, note, "after a restore")
     assert rows == Counter(sent)
 
     rmtree(job.folder / "checkpoint")
     sent += send_orders(messages, len(sent), ROWS_AFTER)
     read_to_end(job, example, messages, group, *arguments)
-    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
-    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice with a new checkpoint")
+    rows = noted_rows(job, sent, note, "with a new checkpoint")
     assert rows == Counter(sent)
 
 
@@ -156,8 +159,7 @@ def test_a_table_that_its_own_command_restored_has_what_the_page_claims(
     kept.rename(checkpoint)
     sent += send_orders(messages, len(sent), 1)
     read_to_end(job, example, messages, group, *arguments, "--option", "groupOffsets=checkpoint")
-    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
-    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice after its own command")
+    rows = noted_rows(job, sent, note, "after its own command")
     if job.table_format == "iceberg":
         assert rows == Counter(sent)
         return
@@ -166,8 +168,7 @@ def test_a_table_that_its_own_command_restored_has_what_the_page_claims(
     rmtree(checkpoint)
     options = ("groupOffsets=ignore", f"startingTimestamp={begun_ms}", "startingOffsetsByTimestampStrategy=latest")
     read_to_end(job, example, messages, group, *arguments, *(part for one in options for part in ("--option", one)))
-    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
-    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice with a new checkpoint")
+    rows = noted_rows(job, sent, note, "with a new checkpoint")
     assert set(rows) == set(sent)
 
 
@@ -182,10 +183,7 @@ def test_a_replayed_batch_is_written_twice_if_its_snapshot_was_expired(
     job.expire_snapshots()
     sent += send_orders(messages, len(sent), 1)
     read_to_end(job, example, messages, group, *arguments)
-    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
-    note(
-        f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice after expire_snapshots"
-    )
+    rows = noted_rows(job, sent, note, "after expire_snapshots")
     assert set(rows) == set(sent)
     assert rows.total() > len(rows), "the table kept the batch's number: change the page"
 
