@@ -216,7 +216,7 @@ def test_a_server_that_is_not_known_by_its_connection_is_not_called_and_reported
         assert raised.value.condition == "CONNECTION_LOST"
         assert raised.value.context == {
             "address": address,
-            "reason": "it closed before a request to the broker was sent",
+            "reason": "it closed before the broker's response was received",
         }
 
 
@@ -243,6 +243,22 @@ def test_a_broker_whose_connection_is_lost_while_others_are_called_is_not_called
     pair.client.on_arrival = lambda name: None
     pair.clock.advance(REQUEST_PAUSES.longest_ms)
     assert pair.member.offsets.store.stored_offsets([AT_A, AT_B]).keys() == {AT_A, AT_B}
+
+
+def test_a_response_is_not_used_if_the_connection_of_its_request_was_lost() -> None:
+    """A broker that shuts down sends GO_AWAY: the request goes over the next connection, maybe to another broker."""
+    pair = Pair()
+    pair.member.offsets.raise_to({AT_A: 1, AT_B: 1})
+
+    def lose_a(name: str) -> None:
+        if name == "read offsets a":
+            pair.cluster.brokers["a"].restart()
+
+    pair.client.on_arrival = lose_a
+    assert pair.member.offsets.store.stored_offsets([AT_A, AT_B]) == {AT_B: 1}
+    pair.client.on_arrival = lambda name: None
+    pair.clock.advance(REQUEST_PAUSES.longest_ms)
+    assert pair.member.offsets.store.stored_offsets([AT_A, AT_B]) == {AT_A: 1, AT_B: 1}
 
 
 def test_many_new_connections_are_opened_in_the_time_of_one() -> None:

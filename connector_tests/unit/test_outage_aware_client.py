@@ -103,6 +103,21 @@ def test_a_server_that_responds_is_not_waited_for_and_gets_all_that_is_requested
     assert case.outages == ()
 
 
+def test_a_response_over_a_connection_that_replaced_the_verified_one_is_not_used(case: Case) -> None:
+    case.cluster.produce(A1, 3)
+
+    def restart_then_probe(broker: BrokerApi) -> int | None:
+        case.a.restart()
+        return stored(broker, A1, offset=2)
+
+    assert case.servers.call("a", restart_then_probe) is None
+    assert case.waited_for == {broker_subject("a"): LIMIT_MS}
+    assert "CONNECTION_LOST" in case.outages[0].reason
+    case.clock.advance(REQUEST_PAUSES.longest_ms)
+    assert case.servers.call("a", stored, A1, offset=2) is not None
+    assert case.outages == ()
+
+
 def test_a_broker_of_no_route_is_not_called(case: Case) -> None:
     before = case.cluster.now
     assert case.servers.call("z", stored, A0, offset=0) is None

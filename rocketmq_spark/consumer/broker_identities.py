@@ -8,7 +8,7 @@ requested over each connection before any request for a queue.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from rocketmq_spark.consumer.cluster_api import BrokerApi, ClusterApi, Future, Link
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, TransportError
@@ -18,6 +18,7 @@ from rocketmq_spark.remoting.route_table import UNKNOWN_ADDRESS
 from rocketmq_spark.wire.bounds import QUEUE_OFFSETS
 
 Bounds = dict[MessageQueue, QueueBounds]
+T = TypeVar("T")
 
 
 def find_broker_name(bounds: Bounds, expected_name: str) -> str | None:
@@ -89,8 +90,13 @@ class BrokerIdentities:
         if not self.is_verified(broker_name):
             address = _address(self.link(broker_name))
             raise TransportError(
-                "CONNECTION_LOST", address=address, reason="it closed before a request to the broker was sent"
+                "CONNECTION_LOST", address=address, reason="it closed before the broker's response was received"
             )
+
+    def verify_response(self, broker_name: str, future: Future[T]) -> Future[T]:
+        """Return a future of the same response, which a broker may have sent that took over the address. ``result``
+        raises what that of ``future`` does, and TransportError[CONNECTION_LOST] unless ``is_verified`` holds then."""
+        return _VerifiedResponse(future, self, broker_name)
 
     def is_mismatched(self, broker_name: str) -> bool:
         """Return whether another broker was found at the broker's address, and ``record_verified`` has not recorded the
@@ -200,3 +206,18 @@ class _VerifiedBounds:
         if name is not None:
             self._identities.record_verified(self._broker_name, self._link)
         return bounds
+
+
+class _VerifiedResponse(Generic[T]):
+    """Future of ``BrokerIdentities.verify_response``."""
+
+    def __init__(self, future: Future[T], identities: BrokerIdentities, broker_name: str) -> None:
+        self._future = future
+        self._identities = identities
+        self._broker_name = broker_name
+
+    def result(self) -> T:
+        """Wait for the response and return it, see ``BrokerIdentities.verify_response``."""
+        response = self._future.result()
+        self._identities.ensure_verified(self._broker_name)
+        return response

@@ -72,8 +72,8 @@ class OutageAwareClient:
         self, broker_name: str, call: Callable[Concatenate[BrokerApi, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
         """Verify the broker's identity, if its connection is new, send a blocking request to it, and return the
-        response. Return None if no route has its master, it is unresponsive or not verified, or its pause after a
-        failure is not over. A transient failure is recorded as its outage; other errors are raised."""
+        response. Return None if no route has its master, it is unresponsive or not verified, its pause after a failure
+        is not over, or the connection was lost. Transient failures are its outage; other errors are raised."""
         return self._call(broker_name, lambda broker: call(broker, *args, **kwargs), of_slaves=False)
 
     def _call(self, broker_name: str, call: Callable[[BrokerApi], T], *, of_slaves: bool) -> T | None:
@@ -84,6 +84,7 @@ class OutageAwareClient:
             return None
         try:
             response = call(self._cluster.broker(address))
+            self._identities.ensure_verified(broker_name)
         except RocketMQError as error:
             if retryability_of_request(error) is not Retryability.TRANSIENT:
                 raise
@@ -127,7 +128,7 @@ class OutageAwareClient:
         def submit_if_verified(broker: BrokerApi, name: str) -> Future[T]:
             """Send the request. Raises TransportError[CONNECTION_LOST] if the broker is not verified any more."""
             self._identities.ensure_verified(name)  # its connection may be lost since: other brokers came first
-            return submit(broker, of_broker[name])
+            return self._identities.verify_response(name, submit(broker, of_broker[name]))
 
         responses = self.call_concurrently(
             {name: name for name in self._verify_brokers(of_broker)}, submit_if_verified, of_slaves=of_slaves
