@@ -5,11 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.errors import BrokerError, LocalProtocolError, RouteError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
-from rocketmq_spark.remoting.producer import Producer, UniqueIds, milliseconds_of_month
+from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.producer import ROUTE_LIFETIME_MS, Producer, UniqueIds, milliseconds_of_month
 from rocketmq_spark.wire.message.batch import decode_batch
 from rocketmq_spark.wire.message.properties import decode_properties
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -38,8 +40,10 @@ def stored_where_it_is_sent(request: RemotingCommand) -> RemotingCommand:
     return build_response(fields={"msgId": "ID", "queueId": request.fields["e"], "queueOffset": "0"})
 
 
-def new_producer(cluster: ScriptedCluster, initial_queue_index: int | None = None) -> Producer:
-    return Producer(cluster.client(), group="P", initial_queue_index=initial_queue_index)
+def new_producer(
+    cluster: ScriptedCluster, initial_queue_index: int | None = None, clock: Clock = monotonic_ms
+) -> Producer:
+    return Producer(cluster.client(), group="P", initial_queue_index=initial_queue_index, clock=clock)
 
 
 def sent_to(broker: ScriptedBroker) -> RemotingCommand:
@@ -106,6 +110,29 @@ def test_after_a_refusal_another_broker_gets_the_same_message(
 def test_a_broker_that_is_down_is_passed_over(cluster: ScriptedCluster, producer: Producer) -> None:
     cluster.down.add("a:10911")
     assert producer.send(MESSAGE).queue.broker_name == "b"
+
+
+def test_a_broker_that_joins_is_sent_to_though_no_message_failed(cluster: ScriptedCluster) -> None:
+    """The route was requested after a failure only: a broker that had returned got no message any more."""
+    clock = ManualClock()
+    b = cluster.brokers.pop("b")
+    producer = new_producer(cluster, initial_queue_index=0, clock=clock)
+    assert [producer.send(MESSAGE).queue.broker_name for _ in range(2)] == ["a", "a"]
+    cluster.brokers["b"] = b
+    clock.advance(ROUTE_LIFETIME_MS - 1)
+    assert [producer.send(MESSAGE).queue.broker_name for _ in range(2)] == ["a", "a"]
+    clock.advance(1)
+    assert [producer.send(MESSAGE).queue.broker_name for _ in range(2)] == ["a", "b"]
+    assert cluster.route_request_count == 2
+
+
+def test_a_cached_route_is_used_while_no_name_server_responds(cluster: ScriptedCluster) -> None:
+    clock = ManualClock()
+    producer = new_producer(cluster, initial_queue_index=0, clock=clock)
+    producer.send(MESSAGE)
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, BUSY)
+    clock.advance(ROUTE_LIFETIME_MS)
+    assert [producer.send(MESSAGE).queue.broker_name for _ in range(2)] == ["b", "a"]
 
 
 def test_when_no_broker_is_up_the_last_failure_is_raised(cluster: ScriptedCluster, producer: Producer) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.retry import SEND_ATTEMPTS, Retryability, retryability_of_send
 from rocketmq_spark.wire.message.properties import UNIQ_KEY
@@ -23,6 +24,9 @@ from rocketmq_spark.wire.remoting.send import SendResult
 
 RANDOM_INDEX: Final = partial(secrets.randbits, 16)
 """Random initial queue index: without it many producers of few messages would all send to the first queue."""
+
+ROUTE_LIFETIME_MS: Final = 30_000
+"""Age at which a producer refreshes a route. Source: ``client/ClientConfig.java``, ``pollNameServerInterval``."""
 
 _ID_LAYOUT: Final = struct.Struct(">4sHIIH")
 
@@ -34,7 +38,7 @@ class Producer:
     after a failure on another broker. A message gets one UNIQ_KEY, which its duplicates share. Threads: any.
 
     Source: ``client/impl/producer/TopicPublishInfo.java#selectOneMessageQueue``; differs: avoids each broker that has
-    failed, not the last one only.
+    failed, not the last one only; refreshes a route at the first choice of a queue after ROUTE_LIFETIME_MS (30 s).
     """
 
     def __init__(
@@ -44,7 +48,10 @@ class Producer:
         group: str,
         unique_ids: UniqueIds | None = None,
         initial_queue_index: int | None = None,
+        clock: Clock = monotonic_ms,
     ) -> None:
+        self._clock = clock
+        self._refreshed_ms: dict[str, int] = {}
         self._cluster = cluster
         self._group = group
         self._unique_ids = unique_ids or UniqueIds()
@@ -72,14 +79,24 @@ class Producer:
         )
 
     def write_queues(self, topic: str) -> Sequence[MessageQueue]:
-        """Return the writable queues of the topic, at least one. Request the route if it is not cached, and wait.
-        Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], after invalidating the route, and the errors of
+        """Return the writable queues of the topic, at least one. Request the route if it is not cached, or if its last
+        refresh was ROUTE_LIFETIME_MS (30 s) ago; wait. If only such a refresh fails, use the cached route. Raises
+        RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], after invalidating the route, and the errors of
         ``RouteTable.route``."""
+        self._refresh_old_route(topic)
         queues = self._cluster.routes.route(topic).write_queues()
         if not queues:
             self._cluster.routes.invalidate(topic)
             raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic)
         return queues
+
+    def _refresh_old_route(self, topic: str) -> None:
+        """Refresh the topic's route if this producer did so ROUTE_LIFETIME_MS ago or earlier; raise no failure. On the
+        first call only record the time."""
+        now_ms = self._clock()
+        if now_ms - self._refreshed_ms.setdefault(topic, now_ms) >= ROUTE_LIFETIME_MS:
+            self._refreshed_ms[topic] = now_ms
+            self._cluster.routes.refresh([topic])
 
     def _send_with_retries(
         self, topic: str, queue: MessageQueue | None, send: Callable[[MessageQueue, Broker], SendResult]
