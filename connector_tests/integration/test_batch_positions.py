@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic, eventually
-from connector_tests.support.timeouts import TIMEOUT_FACTOR
+from connector_tests.support.timeouts import REQUEST_TIMEOUT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import OptionError
@@ -215,7 +215,7 @@ def held(cluster: EmbeddedCluster) -> Iterator[Held]:
     """Two topics of queues of different lengths, and a group that has offsets of some."""
     names = {topic: cluster.create_topic(unique_name(topic), len(sizes)) for topic, sizes in SIZES.items()}
     groups = [unique_name("reads") for _ in COMMITTED]
-    with closing(ConnectionPool(int(10_000 * TIMEOUT_FACTOR))) as pool:
+    with closing(ConnectionPool(REQUEST_TIMEOUT_MS)) as pool:
         stored_ms: dict[MessageQueue, list[int]] = {}
         committed: list[dict[MessageQueue, int | None]] = [{} for _ in groups]
         for topic, name in names.items():

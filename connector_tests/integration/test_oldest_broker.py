@@ -11,7 +11,7 @@ import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.timeouts import TIMEOUT_FACTOR, WAIT_S
+from connector_tests.support.timeouts import REQUEST_TIMEOUT_MS, WAIT_S
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import VERSIONS
@@ -27,8 +27,6 @@ from rocketmq_spark.wire.body.task_report import ReportedLoss, TaskReport
 from rocketmq_spark.wire.message.stored_message import decode_first
 from rocketmq_spark.wire.remoting.headers import PopMessageRequest
 
-TIMEOUT_MS = int(10_000 * TIMEOUT_FACTOR)
-
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 BURST = 100
@@ -42,8 +40,8 @@ def oldest(clusters: ClusterPool) -> EmbeddedCluster:
 
 @pytest.fixture
 def broker(oldest: EmbeddedCluster) -> Iterator[AdminBroker]:
-    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-        yield AdminBroker(BrokerAddress(oldest.broker_addr()), pool, TIMEOUT_MS)
+    with closing(ConnectionPool(REQUEST_TIMEOUT_MS)) as pool:
+        yield AdminBroker(BrokerAddress(oldest.broker_addr()), pool, REQUEST_TIMEOUT_MS)
 
 
 @pytest.fixture
@@ -112,8 +110,8 @@ def test_message_based_load_balancing_is_refused_with_the_version_it_needs(oldes
         born_timestamp_ms=int(time.time() * 1000),
         init_mode=0,
     )
-    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-        PopBroker(BrokerAddress(oldest.broker_addr()), pool, TIMEOUT_MS).pop(request, outcomes.put)
+    with closing(ConnectionPool(REQUEST_TIMEOUT_MS)) as pool:
+        PopBroker(BrokerAddress(oldest.broker_addr()), pool, REQUEST_TIMEOUT_MS).pop(request, outcomes.put)
         outcome = outcomes.get(timeout=WAIT_S)
     assert isinstance(outcome, BrokerError)
     assert str(outcome) == (

@@ -13,7 +13,7 @@ import pytest
 
 from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.jvm_options import SHORT_LIVED
-from connector_tests.support.timeouts import TIMEOUT_FACTOR
+from connector_tests.support.timeouts import REQUEST_TIMEOUT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.certificate import ServerCertificate
 from rocketmq_spark.embedded.jvm import ChildJvm, pyspark_jars
@@ -29,7 +29,6 @@ from rocketmq_spark.remoting.tcp import connect_tcp
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
-TIMEOUT_MS = int(10_000 * TIMEOUT_FACTOR)
 CERTIFICATE = Path(__file__).parent.parent / "support" / "tls" / "localhost.crt"
 
 
@@ -48,17 +47,21 @@ def secured() -> Iterator[EmbeddedCluster]:
 
 def test_routes_sends_and_pulls_go_over_tls(secured: EmbeddedCluster) -> None:
     trusting = ssl.create_default_context(cafile=str(CERTIFICATE))
-    pool = ConnectionPool(TIMEOUT_MS, connect=partial(connect_tcp, ssl_context=trusting))
+    pool = ConnectionPool(REQUEST_TIMEOUT_MS, connect=partial(connect_tcp, ssl_context=trusting))
     topic = secured.create_topic("secured", 1)
-    producer = Producer(ClusterClient((secured.namesrv_addr,), pool, TIMEOUT_MS), group="P", initial_queue_index=0)
+    producer = Producer(
+        ClusterClient((secured.namesrv_addr,), pool, REQUEST_TIMEOUT_MS), group="P", initial_queue_index=0
+    )
     body = bytes(range(256)) * 4_000
     queue = producer.send(Message(topic, body)).queue
-    assert body in bytes(Broker(BrokerAddress(secured.broker_addr()), pool, TIMEOUT_MS).pull("G", queue, 0, 1).body)
+    assert body in bytes(
+        Broker(BrokerAddress(secured.broker_addr()), pool, REQUEST_TIMEOUT_MS).pull("G", queue, 0, 1).body
+    )
     pool.close()
 
 
 def test_an_untrusted_certificate_is_refused(secured: EmbeddedCluster) -> None:
-    pool = ConnectionPool(TIMEOUT_MS, connect=partial(connect_tcp, ssl_context=ssl.create_default_context()))
+    pool = ConnectionPool(REQUEST_TIMEOUT_MS, connect=partial(connect_tcp, ssl_context=ssl.create_default_context()))
     with pytest.raises(TransportError, match="TLS_CERTIFICATE_UNTRUSTED"):
         pool.get(secured.broker_addr())
     pool.close()
@@ -85,8 +88,8 @@ def mutual() -> Iterator[EmbeddedCluster]:
 def brokers_known(cluster: EmbeddedCluster, **more: str) -> set[str]:
     """What a name server answers to who connects with these options."""
     options = connection_options({"namesrvAddr": cluster.namesrv_addr, **cluster.security_options, **more})
-    with closing(ConnectionPool(TIMEOUT_MS, security=options.security)) as pool:
-        return set(NameServers(options.name_servers, pool, TIMEOUT_MS).cluster_info().brokers)
+    with closing(ConnectionPool(REQUEST_TIMEOUT_MS, security=options.security)) as pool:
+        return set(NameServers(options.name_servers, pool, REQUEST_TIMEOUT_MS).cluster_info().brokers)
 
 
 @pytest.fixture(scope="module")

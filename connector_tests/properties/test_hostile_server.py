@@ -35,7 +35,7 @@ from connector_tests.support.response_strategies import (
 )
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
-from connector_tests.support.timeouts import TIMEOUT_FACTOR, WAIT_S
+from connector_tests.support.timeouts import REQUEST_TIMEOUT_MS, WAIT_S
 from rocketmq_spark.consumer.broker_identities import find_broker_name, find_invalid_bounds
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute, split_address
@@ -57,7 +57,6 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand, decode
 from rocketmq_spark.wire.remoting.headers import ChangeInvisibleTimeRequest, PopMessageRequest
 from rocketmq_spark.wire.remoting.pull import read_pull
 
-TIMEOUT_MS: Final = int(10_000 * TIMEOUT_FACTOR)
 OPTIONS: Final = ReadOptions.parse(
     {"namesrvAddr": "h:1", "subscribe": "T", "consumerGroup": "g", "loadBalance": "message", "badMessages": "null"}
 )
@@ -82,7 +81,7 @@ def respond(scripted: ScriptedCluster, codes: Sequence[RequestCode], sent: Remot
 
 
 def broker_of(scripted: ScriptedCluster) -> Broker:
-    return Broker(BrokerAddress("a:10911"), scripted.pool, TIMEOUT_MS)
+    return Broker(BrokerAddress("a:10911"), scripted.pool, REQUEST_TIMEOUT_MS)
 
 
 CLUSTER: Final = build_response(
@@ -212,7 +211,7 @@ def use_running_info(scripted: ScriptedCluster, sent: RemotingCommand, *, is_tra
 
 
 def pop_broker_of(scripted: ScriptedCluster) -> PopBroker:
-    return PopBroker(BrokerAddress("a:10911"), scripted.pool, TIMEOUT_MS)
+    return PopBroker(BrokerAddress("a:10911"), scripted.pool, REQUEST_TIMEOUT_MS)
 
 
 def use_pop(scripted: ScriptedCluster, sent: RemotingCommand, *, is_traced: bool = True) -> None:

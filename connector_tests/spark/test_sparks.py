@@ -19,7 +19,7 @@ from connector_tests.support.killed_job import KilledJob
 from connector_tests.support.other_sparks import SPARKS, environment_of, python_of
 from connector_tests.support.process_tree import kill_tree
 from connector_tests.support.streams import Topic, eventually, steady_messages
-from connector_tests.support.timeouts import PROCESS_S, TIMEOUT_FACTOR
+from connector_tests.support.timeouts import PROCESS_S, REQUEST_TIMEOUT_MS
 from connector_tests.support.writing_job import FiledRows, WritingJob
 from connector_tests.support.written_rows import stored_batches
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -64,7 +64,7 @@ def figures() -> Figures:
 
 @pytest.fixture
 def pool() -> Iterator[ConnectionPool]:
-    with closing(ConnectionPool(int(10_000 * TIMEOUT_FACTOR))) as pool:
+    with closing(ConnectionPool(REQUEST_TIMEOUT_MS)) as pool:
         yield pool
 
 

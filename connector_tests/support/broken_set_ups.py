@@ -23,7 +23,7 @@ from connector_tests.support.scripted_broker import ScriptedBroker, build_respon
 from connector_tests.support.scripted_proxy import ScriptedProxy, status
 from connector_tests.support.simulated_cluster import OLD_VERSION
 from connector_tests.support.tcp_server import serving
-from connector_tests.support.timeouts import TIMEOUT_FACTOR
+from connector_tests.support.timeouts import REQUEST_TIMEOUT_MS
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import BrokerAddress
@@ -41,7 +41,6 @@ from rocketmq_spark.wire.remoting.fastjson import write_fastjson
 
 TLS: Final = Path(__file__).parent / "tls"
 CERTIFICATE: Final = TLS / "localhost.crt"
-TIMEOUT_MS: Final = int(10_000 * TIMEOUT_FACTOR)
 QUICK: Final = {"brokerTimeoutMs": "300"}
 """For servers that never respond."""
 
@@ -241,8 +240,8 @@ def unsigned(clusters: Clusters) -> Iterator[SetUp]:
 def administered(clusters: Clusters) -> Iterator[tuple[AdminBroker, SetUp]]:
     cluster = clusters.plain
     set_up = of_cluster(cluster, cluster.create_topic(unique_name("doctor"), 1), unique_name("group"))
-    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-        yield AdminBroker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS), set_up
+    with closing(ConnectionPool(REQUEST_TIMEOUT_MS)) as pool:
+        yield AdminBroker(BrokerAddress(cluster.broker_addr()), pool, REQUEST_TIMEOUT_MS), set_up
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
-from connector_tests.support.timeouts import TIMEOUT_FACTOR
+from connector_tests.support.timeouts import REQUEST_TIMEOUT_MS
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.remoting.cluster_client import ClusterClient
@@ -18,7 +18,6 @@ from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 NAME_SERVER = "ns:9876"
-TIMEOUT_MS = int(10_000 * TIMEOUT_FACTOR)
 
 
 class ScriptedCluster:
@@ -40,13 +39,13 @@ class ScriptedCluster:
         self._by_address = {NAME_SERVER: self.name_server}
         self._by_address |= {self._addresses[name]: broker for name, broker in self.brokers.items()}
         self.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self.route)
-        self.pool = ConnectionPool(TIMEOUT_MS, connect=self.connect)
-        self.pulling = PullConnections(TIMEOUT_MS, connect=self.connect)
-        self.name_servers = NameServers((NAME_SERVER,), self.pool, TIMEOUT_MS)
+        self.pool = ConnectionPool(REQUEST_TIMEOUT_MS, connect=self.connect)
+        self.pulling = PullConnections(REQUEST_TIMEOUT_MS, connect=self.connect)
+        self.name_servers = NameServers((NAME_SERVER,), self.pool, REQUEST_TIMEOUT_MS)
 
     def client(self) -> ClusterClient:
         """One that knows no route yet."""
-        return ClusterClient((NAME_SERVER,), self.pool, TIMEOUT_MS)
+        return ClusterClient((NAME_SERVER,), self.pool, REQUEST_TIMEOUT_MS)
 
     def __enter__(self) -> ScriptedCluster:
         for server in self._by_address.values():

@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from connector_tests.support.timeouts import TIMEOUT_FACTOR
+from connector_tests.support.timeouts import REQUEST_TIMEOUT_MS
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.security import Security, Tls
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
@@ -24,7 +24,6 @@ SERVICE: Final = "apache.rocketmq.v2.MessagingService"
 METHODS: Final = pb.DESCRIPTOR.services_by_name["MessagingService"].methods_by_name
 CERTIFICATE: Final = Path(__file__).parent / "tls" / "localhost.crt"
 THREADS: Final = 8
-TIMEOUT_MS: Final = int(10_000 * TIMEOUT_FACTOR)
 OK: Final = pb.Status(code=pb.Code.OK, message="OK")
 NOTHING: Final = pb.Status(code=pb.Code.MESSAGE_NOT_FOUND, message="no new message")
 
@@ -182,7 +181,7 @@ def in_use() -> Iterator[None]:
     """With a channel to nobody, after a call that was answered."""
     with closing(grpc.insecure_channel("127.0.0.1:1")), ScriptedProxy(is_tls=True) as proxy:
         trusting = Security(tls=Tls(str(CERTIFICATE)))
-        session = Session((proxy.address,), Subscription("g", ("T",), "*"), "me", trusting, TIMEOUT_MS)
+        session = Session((proxy.address,), Subscription("g", ("T",), "*"), "me", trusting, REQUEST_TIMEOUT_MS)
         session.keep_alive()
         assert session.receive("T", "broker-a", max_messages=1, invisible_ms=1, poll_ms=1).received == []
         session.close()

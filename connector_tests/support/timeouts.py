@@ -18,6 +18,9 @@ END_TO_END_S: Final = 180.0 * TIMEOUT_FACTOR
 PROCESS_S: Final = 300.0 * TIMEOUT_FACTOR
 """For a program that starts Spark or a broker, does its work and ends."""
 
+REQUEST_TIMEOUT_MS: Final = int(10_000 * TIMEOUT_FACTOR)
+"""Time limit for a request to a server that responds at once."""
+
 PATIENT_MS: Final = 60_000
 """Time limit for requests of a client whose tests are not about slow servers: a broker may stand still for seconds."""
 

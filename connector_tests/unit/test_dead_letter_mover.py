@@ -8,7 +8,8 @@ import pytest
 
 from connector_tests.support.message_bytes import Record
 from connector_tests.support.scripted_broker import build_response
-from connector_tests.support.scripted_cluster import TIMEOUT_MS, ScriptedCluster
+from connector_tests.support.scripted_cluster import ScriptedCluster
+from connector_tests.support.timeouts import REQUEST_TIMEOUT_MS
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.pop.dead_letter_mover import DeadLetterMover
 from rocketmq_spark.pop.delivery_attempts import MoveOutcome
@@ -37,8 +38,8 @@ def mover(cluster: ScriptedCluster, time: Time | None = None) -> DeadLetterMover
     clock = time or Time()
     return DeadLetterMover(
         "G",
-        lambda _topic, broker_name: PopBroker(BrokerAddress(f"{broker_name}:10911"), cluster.pool, TIMEOUT_MS),
-        lambda address: Broker(address, cluster.pool, TIMEOUT_MS),
+        lambda _topic, broker_name: PopBroker(BrokerAddress(f"{broker_name}:10911"), cluster.pool, REQUEST_TIMEOUT_MS),
+        lambda address: Broker(address, cluster.pool, REQUEST_TIMEOUT_MS),
         lambda: clock.now_ms,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
-from connector_tests.support.timeouts import TIMEOUT_FACTOR
+from connector_tests.support.timeouts import REQUEST_TIMEOUT_MS
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -15,7 +15,6 @@ from rocketmq_spark.remoting.remoting_client import RemotingClient, Rpc, decode_
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
-TIMEOUT_MS = int(10_000 * TIMEOUT_FACTOR)
 CALLED = RequestCode.GET_MAX_OFFSET
 
 
@@ -39,8 +38,8 @@ def server() -> Iterator[ScriptedBroker]:
 
 @pytest.fixture
 def peer(server: ScriptedBroker) -> Iterator[RemotingClient]:
-    pool = ConnectionPool(TIMEOUT_MS, connect=server.connect)
-    yield RemotingClient(BrokerAddress("a:1"), pool, TIMEOUT_MS)
+    pool = ConnectionPool(REQUEST_TIMEOUT_MS, connect=server.connect)
+    yield RemotingClient(BrokerAddress("a:1"), pool, REQUEST_TIMEOUT_MS)
     pool.close()
 
 
@@ -88,7 +87,7 @@ def test_a_callback_is_handed_the_value_or_what_went_wrong(
     server.on(CALLED, build_response(code, remark="here"))
     received: list[str | RocketMQError] = []
     peer.call_async(REQUEST, received.append)
-    peer._pool.get("a:1").request(RemotingCommand(31_999), TIMEOUT_MS)  # whose answer comes after it
+    peer._pool.get("a:1").request(RemotingCommand(31_999), REQUEST_TIMEOUT_MS)  # whose answer comes after it
     assert [one.condition if isinstance(one, RocketMQError) else one for one in received] == [reported]
 
 

@@ -27,7 +27,7 @@ from connector_tests.support.scripted_proxy import (
 )
 from connector_tests.support.streams import eventually
 from connector_tests.support.tcp_server import Serve
-from connector_tests.support.timeouts import TIMEOUT_FACTOR, WAIT_S
+from connector_tests.support.timeouts import REQUEST_TIMEOUT_MS, WAIT_S
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.proxy.connection import Connection
 from rocketmq_spark.proxy.failures import probe_cause
@@ -38,7 +38,6 @@ from rocketmq_spark.wire.grpc.requests import Identity, Subscription
 
 pytestmark = pytest.mark.usefixtures("grpc_library")
 
-TIMEOUT_MS = int(10_000 * TIMEOUT_FACTOR)
 GROUP = Subscription("g", ("T", "U"), "TagA || TagB")
 TRUSTING = Tls(str(CERTIFICATE))
 SessionOf = Callable[..., Session]
@@ -55,7 +54,7 @@ def session() -> Iterator[SessionOf]:
     """Makes sessions with the proxies at some addresses."""
     with ExitStack() as made:
 
-        def make(*addresses: str, security: Security = UNSECURED, timeout_ms: int = TIMEOUT_MS) -> Session:
+        def make(*addresses: str, security: Security = UNSECURED, timeout_ms: int = REQUEST_TIMEOUT_MS) -> Session:
             one = Session(addresses, GROUP, "me@1", security, timeout_ms)
             made.callback(one.close)
             return one
@@ -97,7 +96,7 @@ def test_it_identifies_itself_and_then_sends_heartbeats(proxy: ScriptedProxy, se
     assert (settings.client_type, settings.subscription.group.name) == (pb.ClientType.SIMPLE_CONSUMER, "g")
     expected = {entry.topic.name: entry.expression.expression for entry in settings.subscription.subscriptions}
     assert expected == {"T": "TagA || TagB", "U": "TagA || TagB"}
-    assert settings.request_timeout.ToMilliseconds() == TIMEOUT_MS
+    assert settings.request_timeout.ToMilliseconds() == REQUEST_TIMEOUT_MS
     assert (settings.user_agent.language, settings.user_agent.hostname) == (pb.Language.PYTHON, socket.gethostname())
     assert {one.metadata["x-mq-client-id"] for one in proxy.requests_received} == {"me@1"}
 
@@ -490,11 +489,11 @@ def test_a_client_that_was_closed_is_never_opened_again(proxy: ScriptedProxy, kn
 
 
 def test_a_call_over_a_connection_that_another_thread_has_just_closed_has_lost_it(proxy: ScriptedProxy) -> None:
-    one = Connection(proxy.address, None, Identity("me", None), TIMEOUT_MS)
+    one = Connection(proxy.address, None, Identity("me", None), REQUEST_TIMEOUT_MS)
     one.close()
     calls: list[Callable[[], object]] = [
         lambda: one.call("Heartbeat", pb.HeartbeatRequest(), pb.HeartbeatResponse),
-        lambda: list(one.stream("ReceiveMessage", pb.ReceiveMessageRequest(), TIMEOUT_MS)),
+        lambda: list(one.stream("ReceiveMessage", pb.ReceiveMessageRequest(), REQUEST_TIMEOUT_MS)),
     ]
     assert [failure(call).condition for call in calls] == ["CONNECTION_LOST"] * 2
 
