@@ -143,8 +143,9 @@ def measure(address: str, rounds: int) -> tuple[float, list[float]]:
 
 def _pull_all(client: ExecutorPullClient, options: ReadOptions) -> int:
     """How many answers."""
+    queue_range = QueueRange(QUEUE, 0, MESSAGES)
     pulled = [
-        len(one.body) for one in new_range_puller(QueueRange(QUEUE, 0, MESSAGES), client, options, monotonic_ms).pull()
+        len(one.body) for one in new_range_puller(queue_range, client, options, monotonic_ms, is_filtered=False).pull()
     ]
     assert len(pulled) >= MESSAGES // MESSAGES_A_PULL
     return len(pulled)

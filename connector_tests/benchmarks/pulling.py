@@ -88,7 +88,10 @@ def _pull_share(options: ReadOptions, rows: int, queue_ids: Sequence[int]) -> tu
 def _pull(client: ExecutorPullClient, options: ReadOptions, queue_id: int, rows: int) -> int:
     """Bytes of the messages of one queue."""
     queue_range = QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows)
-    return sum(len(pulled.body) for pulled in new_range_puller(queue_range, client, options, monotonic_ms).pull())
+    return sum(
+        len(pulled.body)
+        for pulled in new_range_puller(queue_range, client, options, monotonic_ms, is_filtered=False).pull()
+    )
 
 
 @contextmanager

@@ -184,6 +184,6 @@ def test_pulls_go_to_the_server_that_the_broker_suggests_with_auto(
     options = ReadOptions.parse({**options_of(pair, topic, group), "readFrom": read_from})
     with closing(ConnectionPool(TIMEOUT_MS)) as pool:
         client = RecordingClient(options, pool, shared_pull_connections(TIMEOUT_MS, None))
-        puller = new_range_puller(QueueRange(queue, 0, end), client, options, monotonic_ms)
+        puller = new_range_puller(QueueRange(queue, 0, end), client, options, monotonic_ms, is_filtered=False)
         assert sum(pulled.end_offset - pulled.begin_offset for pulled in puller.pull()) == end
     assert list(dict.fromkeys(client.addresses)) == [pair.advertised_addr(name) for name in expected]

@@ -292,7 +292,7 @@ def test_filters_over_three_million_messages(cluster: EmbeddedCluster, capsys: p
 def pulled_bytes(queue: MessageQueue, options: BatchReadOptions) -> tuple[int, int]:
     """Sum of the bodies of all responses to pulls of the queue, and the end that they reach."""
     client = shared_pull_client(options)
-    puller = new_range_puller(QueueRange(queue, 0, MANY), client, options, monotonic_ms, None, None, None)
+    puller = new_range_puller(QueueRange(queue, 0, MANY), client, options, monotonic_ms, is_filtered=True)
     puller.start()
     size_bytes = end_offset = 0
     for pulled in puller.pull():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -19,6 +19,7 @@ from rocketmq_spark.source.range_reader import RangeReader
 from rocketmq_spark.source.stream.message_sizes import MessageSizes
 from rocketmq_spark.source.stream.planning import Position, plan_batch
 from rocketmq_spark.source.task_record import TaskRecord
+from rocketmq_spark.wire.remoting.pull import PullResult
 
 GROUP: Final = "G"
 FEW: Final = ("queueOffset", "commitLogOffset", "body", "tags", "bornTimestamp")
@@ -147,19 +148,18 @@ def rows_of(scenario: Scenario, task: Task) -> Iterator[Row]:
     """The rows of the task's range, as they are read."""
     clock, rounds = ManualClock(), iter(scenario.order)
 
-    def network(tags: frozenset[str] | None) -> SimulatedNetwork:
-        return SimulatedNetwork(
-            lambda offset, most: scenario.queue.pull(offset, min(most, scenario.limit), tags),
+    def pull(tags: frozenset[str] | None, offset: int, most: int) -> PullResult:
+        return scenario.queue.pull(offset, min(most, scenario.limit), tags)
+
+    def puller_for(some: QueueRange, is_filtered: bool) -> RangePuller:
+        network = SimulatedNetwork(
+            partial(pull, scenario.tags),
             clock,
             choose=lambda count: next(rounds, 0) % count,
             queue=scenario.message_queue,
+            respond_unfiltered=partial(pull, None),
         )
-
-    def puller_for(some: QueueRange, is_whole: bool) -> RangePuller:
-        filtered, unfiltered_client = network(None if is_whole else scenario.tags), network(None)
-        return RangePuller(
-            some, filtered, limit_ms=1_000, missing_ms=1_000, unfiltered_client=unfiltered_client, clock=clock
-        )
+        return RangePuller(some, network, limit_ms=1_000, missing_ms=1_000, is_filtered=is_filtered, clock=clock)
 
     client: Any = task
     options = scenario.read_options

@@ -97,15 +97,18 @@ class SimulatedNetwork:
         brings_more: Callable[[], bool] = lambda: False,
         no_route: Callable[[], RocketMQError | None] = lambda: None,
         queue: MessageQueue = QUEUE,
+        respond_unfiltered: Callable[[int, int], PullOutcome] | None = None,
     ) -> None:
-        self._respond = respond
+        """``respond_unfiltered``: to pulls without the filter; by default as ``respond``."""
+        self._respond = {True: respond, False: respond_unfiltered or respond}
         self._clock = clock
         self._choose = choose
         self._is_slow = is_slow
         self._brings_more = brings_more
         self._no_route = no_route
         self._queue = queue
-        self._in_flight: list[PullRequest] = []
+        self._in_flight: list[tuple[PullRequest, bool]] = []
+        """Each with whether it is filtered."""
         self._nothing_for_ms = 0
         self.pulls: list[tuple[int, int]] = []
         self.addresses: list[BrokerAddress | None] = []
@@ -127,6 +130,8 @@ class SimulatedNetwork:
         requests: Sequence[PullRequest],
         address: BrokerAddress | None = None,
         suggested_id: int | None = None,
+        *,
+        is_filtered: bool,
     ) -> list[Completion]:
         assert queue == self._queue
         failure = self._no_route() if address is None else None
@@ -135,11 +140,12 @@ class SimulatedNetwork:
             return [(request, failure, MASTER_ID) for request in requests]
         for request in requests:
             offset = request.next_offset
-            assert not any(offset == another.next_offset for another in self._in_flight), "pulled twice"
+            pulled = {(another.next_offset, filtered) for another, filtered in self._in_flight}
+            assert (offset, is_filtered) not in pulled, "pulled twice"
             self.pulls.append((offset, request.max_messages))
             self.addresses.append(address)
             self.suggested_ids.append(suggested_id)
-            self._in_flight.append(request)
+            self._in_flight.append((request, is_filtered))
         self.most_in_flight = max(self.most_in_flight, len(self._in_flight))
         return []
 
@@ -161,8 +167,8 @@ class SimulatedNetwork:
         return {queue: self.held[queue] for queue in queues if queue in self.held}
 
     def _next_completion(self) -> Completion:
-        request = self._in_flight.pop(self._choose(len(self._in_flight)))
-        return request, self._respond(request.next_offset, request.max_messages), self.suggested_id
+        request, is_filtered = self._in_flight.pop(self._choose(len(self._in_flight)))
+        return request, self._respond[is_filtered](request.next_offset, request.max_messages), self.suggested_id
 
     def _pass_time(self, timeout_ms: int) -> None:
         self._clock.advance(timeout_ms)

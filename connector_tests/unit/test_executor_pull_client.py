@@ -45,7 +45,7 @@ def client(cluster: ScriptedCluster) -> ExecutorPullClient:
 
 def reported(client: ExecutorPullClient, address: BrokerAddress | None = None) -> PullOutcome:
     deadline = time.monotonic() + WAIT_S
-    completions = client.pull(QUEUE, [PullRequest(5, 8, 3, deque())], address)
+    completions = client.pull(QUEUE, [PullRequest(5, 8, 3, deque())], address, is_filtered=True)
     while not completions:
         assert time.monotonic() < deadline, "not told"
         completions = client.receive(100)
@@ -120,7 +120,7 @@ def test_a_range_whose_pull_failed_finds_out_where_its_queue_is_and_resumes(
     cluster: ScriptedCluster, client: ExecutorPullClient
 ) -> None:
     cluster.brokers["a"].unresponsive_on(RequestCode.PULL_MESSAGE)
-    puller = new_range_puller(QueueRange(QUEUE, 5, 10), client, options(), monotonic_ms)
+    puller = new_range_puller(QueueRange(QUEUE, 5, 10), client, options(), monotonic_ms, is_filtered=True)
     puller.start()
     session = cluster.brokers["a"].next_session()
     session.next_received()
@@ -162,8 +162,10 @@ def body_of(build_response: PullOutcome) -> bytes:
     return bytes(build_response.body)
 
 
-def read(client: ExecutorPullClient, address: BrokerAddress | None) -> list[bytes]:
-    puller = new_range_puller(QueueRange(QUEUE, 5, 10), client, options(), monotonic_ms, address)
+def read(client: ExecutorPullClient, address: BrokerAddress | None, *, is_filtered: bool = True) -> list[bytes]:
+    puller = new_range_puller(
+        QueueRange(QUEUE, 5, 10), client, options(), monotonic_ms, address, is_filtered=is_filtered
+    )
     return [bytes(pulled.body) for pulled in puller.pull()]
 
 
@@ -171,6 +173,48 @@ def test_a_pull_goes_where_the_refresh_found_the_queue_and_requests_no_route(two
     two.exchange("a", "b")
     assert body_of(reported(client_of(two), AT_B)) == b"a"
     assert two.route_request_count == 0
+
+
+def test_each_client_finds_out_that_a_connection_which_they_share_was_lost(two: ScriptedCluster) -> None:
+    """Only the first to look did: the other one read the wrong broker, if brokers do not report their names."""
+    for broker in two.brokers.values():
+        broker.on(RequestCode.GET_TOPIC_STATS_INFO, build_response(ResponseCode.NO_PERMISSION))
+    clients = [client_of(two), client_of(two)]
+    assert [read(client, AT_A) for client in clients] == [[b"a"], [b"a"]]
+    two.exchange("a", "b")
+    for session in (two.brokers["a"].next_session(), two.brokers["a"].next_session()):
+        session.hang_up()
+    assert [read(client, AT_A) for client in clients] == [[b"a"], [b"a"]]
+    assert two.route_request_count == 2
+
+
+def test_a_connection_that_replaces_a_verified_one_is_verified(two: ScriptedCluster) -> None:
+    """The route may lead to an address where the client has had a connection to another broker."""
+    client = client_of(two)
+    assert body_of(reported(client, AT_A)) == b"a"
+    assert isinstance(reported(client, AT_B), RouteError)
+    for broker in two.brokers.values():
+        for _ in range(2):
+            broker.next_session().hang_up()
+    two.exchange("a", "b")
+    assert body_of(reported(client, AT_A)) == b"a"
+
+
+def test_the_name_is_that_of_the_broker_which_the_pulls_reach(two: ScriptedCluster) -> None:
+    """It was requested over an older connection, which still led to the broker that had the address before."""
+    client = client_of(two)
+    two.exchange("a", "b")
+    assert client.cluster.broker(AT_A).query_topic_stats("T")
+    old = two.brokers["b"].next_session()
+    two.exchange("a", "b")
+    assert body_of(reported(client, AT_A)) == b"a"
+    assert old.next_received().code == RequestCode.GET_TOPIC_STATS_INFO
+
+
+def test_a_pull_without_the_filter_gets_all_messages(cluster: ScriptedCluster, client: ExecutorPullClient) -> None:
+    assert read(client, None, is_filtered=False) == [b"messages"]
+    fields = cluster.brokers["a"].next_session().next_received().fields
+    assert fields["subscription"] == "*"
 
 
 def test_behind_a_proxy_each_broker_is_pulled_from_by_its_name(two: ScriptedCluster) -> None:

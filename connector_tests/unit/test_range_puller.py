@@ -746,9 +746,9 @@ def test_an_executor_waits_as_long_as_the_options_define_and_for_what_others_hav
     queue_range = QueueRange(QUEUE, 0, 100)
 
     def attempt_ms() -> int:
-        began_ms = clock()
+        began_ms, waited = clock(), notes_in(tmp_path)
         with pytest.raises(RocketMQError):
-            list(new_range_puller(queue_range, network, options, clock, REFRESHED, notes_in(tmp_path)).pull())
+            list(new_range_puller(queue_range, network, options, clock, REFRESHED, waited, is_filtered=False).pull())
         return clock() - began_ms
 
     assert limit_ms <= attempt_ms() <= limit_ms + PULL_PAUSES.longest_ms
@@ -817,7 +817,7 @@ def test_a_slave_that_fails_is_replaced_by_the_master(read_from: str, failure: R
     network.suggested_id = 1
     given = {"namesrvAddr": "n:1", "consumerGroup": "G", "subscribe": "orders"}
     options = ReadOptions.parse({**given, "readFrom": read_from})
-    puller = new_range_puller(QueueRange(QUEUE, 0, 100), network, options, clock)
+    puller = new_range_puller(QueueRange(QUEUE, 0, 100), network, options, clock, is_filtered=False)
     assert [offset for pulled in puller.pull() for offset in offsets_of(pulled)] == list(range(100))
     assert clock() - BEGAN_MS < 2 * PULL_PAUSES.longest_ms
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from rocketmq_spark.model import SUB_ALL, TAG, TOOLS_GROUP, MessageFilter, MessageQueue
+from rocketmq_spark.model import TOOLS_GROUP, MessageFilter, MessageQueue
 from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_DEPENDENCIES, ConnectionOptions
 from rocketmq_spark.options.kinds import END_POSITIONS, START_POSITIONS, TIMES, choice
 from rocketmq_spark.options.queue_positions import QueuePositions
@@ -125,10 +125,6 @@ class BatchReadOptions(ConnectionOptions):
     def message_filter(self) -> MessageFilter:
         """Return the filter of all topics."""
         return MessageFilter(self.sub_expression, self.expression_type)
-
-    def without_filter(self) -> BatchReadOptions:
-        """Return a copy of these options with the tag filter ``*``, which all messages pass."""
-        return replace(self, sub_expression=SUB_ALL, expression_type=TAG)
 
     def filter_of(self, _topic: str) -> MessageFilter:
         """Return ``message_filter``, whatever the topic is."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from rocketmq_spark.model import SUB_ALL, TAG, QueueRange
+from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options.kinds import (
     BOOLEAN,
     DURATION,
@@ -288,7 +288,3 @@ class ReadOptions(SubscriptionOptions):
         return (
             self.starting_offsets == QueuePositions(EARLIEST) or self.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
         )
-
-    def without_filter(self) -> ReadOptions:
-        """Return a copy of these options with the tag filter ``*``, which all messages pass."""
-        return replace(self, sub_expression=SUB_ALL, expression_type=TAG)

@@ -8,10 +8,9 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
-from rocketmq_spark.model import MASTER_ID, BrokerAddress, MessageQueue, QueueBounds
+from rocketmq_spark.model import MASTER_ID, BrokerAddress, MessageFilter, MessageQueue, QueueBounds
 from rocketmq_spark.options import RangeReadOptions
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
@@ -25,6 +24,9 @@ from rocketmq_spark.wire.body.task_report import Recipient, TaskReport, encode_t
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 log = logging.getLogger(__name__)
+
+UNFILTERED: Final = MessageFilter()
+"""The filter that all messages pass."""
 
 
 class ExecutorPullClient:
@@ -43,7 +45,8 @@ class ExecutorPullClient:
         self._read_from = options.read_from
         self._credentials = options.security.credentials
         self._pull_connections = pull_connections
-        self._broker_names: WeakKeyDictionary[PullConnection, str | None] = WeakKeyDictionary()
+        self._verified: dict[BrokerAddress, tuple[PullConnection, str | None]] = {}
+        """By address: the last connection there that was verified, and the broker's name; None: it reports none."""
         self.cluster: Final = ClusterClient.of(options, pool, prober_of(options), history)
         self._routes = self.cluster.routes
 
@@ -53,16 +56,18 @@ class ExecutorPullClient:
         requests: Sequence[PullRequest],
         address: BrokerAddress | None = None,
         suggested_id: int | None = MASTER_ID,
+        *,
+        is_filtered: bool,
     ) -> list[Completion]:
         """Send pulls of one queue to ``address``, or, if it is None, to a server of its broker in the route, see
-        ``replicas.pull_address``. Do not wait for their responses, but if there is no open connection, open and verify
-        one first, which waits, see ``_connection``.
+        ``replicas.pull_address``; with the topic's filter if ``is_filtered``, else for all messages. Do not wait for
+        their responses, but if there is no open connection, open and verify one first, see ``_connection``.
 
         Return the pulls that failed already, with their errors; raises no RocketMQError. ``receive`` returns the
         completions of all other pulls.
         """
         try:
-            expression, expression_type = self._filter_of(queue.topic)
+            expression, expression_type = self._filter_of(queue.topic) if is_filtered else UNFILTERED
             frames = pull_frames(self._group, queue, expression, self._credentials, expression_type)
             return self._connection(queue, address, suggested_id).pull(requests, frames)
         except RocketMQError as error:
@@ -72,37 +77,46 @@ class ExecutorPullClient:
         self, queue: MessageQueue, address: BrokerAddress | None, suggested_id: int | None
     ) -> PullConnection:
         """Return a connection to ``address``, or, if it is None, to the server of the queue's broker in the route; open
-        it if there is none. If the connection was lost while idle, use a new route instead of ``address``: another
+        it if there is none. If the last connection there was lost, use a new route instead of ``address``: another
         broker may have the address now.
 
-        For a new connection, request the broker's name and have it check a SQL92 filter, and wait. Raises
-        RouteError[BROKER_ADDRESS_MISMATCH] for another name; a broker that reports none is accepted. Raises the errors
-        of ``RouteTable.find_replica``, of connecting, and of ``Broker.submit_filter_check``.
+        Verify a connection that is new to this client: request the broker's name, have it check a SQL92 filter, and
+        wait. Raises RouteError[BROKER_ADDRESS_MISMATCH] for another name; a broker that reports none is accepted.
+        Raises the errors of ``RouteTable.find_replica``, of connecting, and of ``Broker.submit_filter_check``.
         """
         address = address or self._routes.find_replica(queue, self._read_from, suggested_id)
-        if self._pull_connections.detect_idle_loss(address):
+        if self._has_lost_connection(address):
             self._routes.invalidate(queue.topic)
             address = self._routes.find_replica(queue, self._read_from, suggested_id)
         connection = self._pull_connections.get_or_open(address)
-        if connection not in self._broker_names:
+        verified, name = self._verified.get(address, (None, None))
+        if connection is not verified:
             name = self._broker_name_at(address, queue.topic)
             self._check_filter(address, queue.topic)
-            self._broker_names[connection] = name
-        name = self._broker_names[connection]
+            self._verified[address] = connection, name
         if name is not None and name != queue.broker_name:
             raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(address), broker=queue.broker_name, other=name)
         return connection
 
+    def _has_lost_connection(self, address: BrokerAddress) -> bool:
+        """Return whether the verified connection to ``address`` was lost or replaced, and forget it then: the next call
+        returns False. Does not wait."""
+        if address not in self._verified or self._pull_connections.find_open(address) is self._verified[address][0]:
+            return False
+        del self._verified[address]
+        return True
+
     def _broker_name_at(self, address: BrokerAddress, topic: str) -> str | None:
-        """Return the name of the broker at ``address``: request the topic's statistics, which a client may do that may
-        read the topic, and return the broker name of a queue in them. None if the broker refuses the request, or has no
-        queue of the topic. Raises the BrokerError of a busy broker, which is no refusal.
+        """Return the name of the broker at ``address``: request the topic's statistics over a new connection, which a
+        client may do that may read the topic, and return the broker name of a queue in them. None if the broker refuses
+        the request, or has no queue of the topic. Raises the BrokerError of a busy broker, which is no refusal.
 
         Behind a proxy return the name in ``address``, without a request: the proxy forwards to the broker of that name.
         Raises TransportError and RemoteProtocolError.
         """
         if address.broker_name is not None:
             return address.broker_name
+        self.cluster.require_new_connection(address)  # the current one may lead to a broker that had the address before
         try:
             stats = self.cluster.broker(address).query_topic_stats(topic)
         except BrokerError as error:
@@ -125,8 +139,10 @@ class ExecutorPullClient:
         return self._pull_connections.receive(timeout_ms)
 
     def forget_route(self, queue: MessageQueue) -> None:
-        """Invalidate the queue's route: the next pull requests it from the name servers."""
+        """Invalidate the queue's route: the next pull requests it from the name servers. Connections that are lost by
+        now do not invalidate it once more."""
         self._routes.invalidate(queue.topic)
+        self._verified = {address: (one, name) for address, (one, name) in self._verified.items() if one.is_open}
 
     def query_bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
         """Request the bounds of ``queues`` from their masters, one topic and broker after another; wait and return

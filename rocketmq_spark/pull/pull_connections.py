@@ -57,22 +57,17 @@ class PullConnections:
         """Return the connection to ``address``. Open one if there is none, if the server has closed it (which is
         checked while no pull is in flight), or if the server has announced that it shuts down. Raises
         TransportError[CONNECT_FAILED] and the other errors of ``Connect``."""
-        connection = self._connections.get(address)
-        if connection is not None and not connection.in_flight_count:
-            connection.receive(0)  # detects whether the server has closed it
-        if connection is None or not connection.is_open or connection.is_draining:
-            connection = self._open_connection(address)
-        return connection
+        return self.find_open(address) or self._open_connection(address)
 
-    def detect_idle_loss(self, address: BrokerAddress) -> bool:
-        """Check the connection to ``address`` without waiting, and return True if this detects its loss while it has no
-        pull in flight: no completion reports such a loss. False without a connection, with pulls in flight, and for a
-        loss detected before."""
+    def find_open(self, address: BrokerAddress) -> PullConnection | None:
+        """Return the connection to ``address`` that ``get_or_open`` returns without opening one; None if it would open
+        one. Does not wait."""
         connection = self._connections.get(address)
-        if connection is None or not connection.is_open or connection.in_flight_count:
-            return False
-        connection.receive(0)
-        return not connection.is_open
+        if connection is None:
+            return None
+        if not connection.in_flight_count:
+            connection.receive(0)  # detects whether the server has closed it
+        return connection if connection.is_open and not connection.is_draining else None
 
     def receive(self, timeout_ms: int) -> list[Completion]:
         """Return the pulls completed by now, each once, with results or errors. If there is none, wait for bytes up to

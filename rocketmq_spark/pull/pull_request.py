@@ -215,9 +215,12 @@ class PullClient(Protocol):
         requests: Sequence[PullRequest],
         address: BrokerAddress | None,
         suggested_id: int | None,
+        *,
+        is_filtered: bool,
     ) -> list[Completion]:
         """Send pulls of a queue to ``address``, or, if it is None, to a server of its broker in the route, see
-        ``replicas.pull_address``; return those completed already, failed ones with their errors."""
+        ``replicas.pull_address``; without ``is_filtered`` for all messages. Return those completed already, failed ones
+        with their errors."""
 
     def receive(self, timeout_ms: int) -> list[Completion]:
         """Wait up to ``timeout_ms`` for completions of any queue, and return them, each once."""

@@ -74,7 +74,7 @@ class RangePuller:
     pull without an address, see ``replicas.pull_address``; None: only from the master. ``obeys_suggestions``: pull
     where responses suggest. Offsets that a slave lacks, and the rest of the range, are pulled from the master.
 
-    ``unfiltered_client``: pulls without a filter. At vacant offsets a broker responds to a filtered pull as if its
+    ``is_filtered``: pull with the topic's filter. At vacant offsets a broker responds to a filtered pull as if its
     store had failed, if the message before them does not match; see ``PullAction.VACANT``. ``waited``: outages of the
     broker or the name servers in earlier tasks; their time counts until the broker responds here.
     """
@@ -87,7 +87,7 @@ class RangePuller:
         address: BrokerAddress | None = None,
         limit_ms: int,
         missing_ms: int,
-        unfiltered_client: PullClient | None = None,
+        is_filtered: bool = False,
         waited: Callable[[str], OutageHistory] | None = None,
         suggested_id: int | None = None,
         obeys_suggestions: bool = False,
@@ -95,7 +95,7 @@ class RangePuller:
     ) -> None:
         self._target = target
         self._client = client
-        self._unfiltered_client = unfiltered_client
+        self._is_filtered = is_filtered
         self._planned_address = address
         self._address = address
         self._must_invalidate_route = address is None
@@ -152,10 +152,16 @@ class RangePuller:
         if requests:
             if self._must_invalidate_route:
                 self._invalidate_route()
-            completions = self._client.pull(self._target.queue, requests, self._address, self._suggested_id)
+            completions = self._submit(requests, is_filtered=self._is_filtered)
             if self._address is None and not any(_is_name_server_outage(outcome) for _, outcome, _ in completions):
                 self._failures.record_route(self._target.queue.topic)
             _dispatch(completions)
+
+    def _submit(self, requests: Sequence[PullRequest], *, is_filtered: bool) -> list[Completion]:
+        """Send ``requests`` to the current server, see ``PullClient.pull``, and return those completed already."""
+        return self._client.pull(
+            self._target.queue, requests, self._address, self._suggested_id, is_filtered=is_filtered
+        )
 
     def _invalidate_route(self) -> None:
         """Invalidate the route, without a request: the next pull requests it, and goes to the queue's broker in it."""
@@ -235,13 +241,9 @@ class RangePuller:
 
     def _is_ambiguous(self, request: PullRequest, result: PullResult) -> bool:
         """Return whether a filtered response has no match and no later next offset, within the queue's bounds: either
-        no message has the requested offset, or the store failed. False without an ``unfiltered_client``."""
+        no message has the requested offset, or the store failed. False for an unfiltered one."""
         is_unmatched = result.status is PullStatus.NO_MATCHED_MSG and result.next_begin_offset <= request.next_offset
-        return (
-            self._unfiltered_client is not None
-            and is_unmatched
-            and result.min_offset <= request.next_offset < result.max_offset
-        )
+        return self._is_filtered and is_unmatched and result.min_offset <= request.next_offset < result.max_offset
 
     def _pull_unfiltered(self, request: PullRequest) -> PullResult | None:
         """Return the broker's response to an unfiltered pull of the request's next offset if it is vacant, else None.
@@ -253,11 +255,10 @@ class RangePuller:
     def _probe_vacancy(self, offset: int) -> PullResult | None:
         """Pull ``offset`` alone, unfiltered, and wait. Return the response if no message has the offset; None if one
         has, or the pull failed, which is not retried. Completions of other pulls go into their queues."""
-        client, completion_queue = self._unfiltered_client or self._client, deque[Completion]()
-        alone = PullRequest(offset, offset + 1, 1, completion_queue)
-        _dispatch(client.pull(self._target.queue, [alone], self._address, self._suggested_id))
+        completion_queue = deque[Completion]()
+        _dispatch(self._submit([PullRequest(offset, offset + 1, 1, completion_queue)], is_filtered=False))
         while not completion_queue:
-            _dispatch(client.receive(RECEIVE_MS))
+            _dispatch(self._client.receive(RECEIVE_MS))
         _, outcome, _ = completion_queue.popleft()
         if isinstance(outcome, RocketMQError) or pull_action(outcome, offset) is not PullAction.VACANT:
             return None
@@ -371,7 +372,8 @@ def new_range_puller(
     clock: Clock,
     address: BrokerAddress | None = None,
     waited: Callable[[str], OutageHistory] | None = None,
-    unfiltered_client: PullClient | None = None,
+    *,
+    is_filtered: bool,
 ) -> RangePuller:
     """Return a RangePuller of ``target``, with the limits and ``readFrom`` of ``options``; send nothing."""
     return RangePuller(
@@ -380,7 +382,7 @@ def new_range_puller(
         address=address,
         limit_ms=options.cluster_timeout_ms,
         missing_ms=options.missing_queues_limit_ms,
-        unfiltered_client=unfiltered_client,
+        is_filtered=is_filtered,
         waited=waited,
         suggested_id=FIRST_SUGGESTED_IDS[options.read_from],
         obeys_suggestions=options.read_from == AUTO,

@@ -96,6 +96,10 @@ class ClusterClient:
         ``ConnectionPool.connection_number``. All brokers behind a proxy have the proxy's."""
         return self._pool.connection_number(address.server)
 
+    def require_new_connection(self, address: BrokerAddress) -> None:
+        """Make the next request to the server open a connection, see ``ConnectionPool.retire_current``."""
+        self._pool.retire_current(address.server)
+
     def version(self, address: BrokerAddress) -> int:
         """Return RocketMQ's version number in the broker's last response, see ``ConnectionPool.server_version``; 0
         before the first, and for a broker behind a proxy."""

@@ -124,6 +124,13 @@ class ConnectionPool:
                 slot.connection = None
                 self._retired = {one for one in self._retired if one.is_open} | {connection}
 
+    def retire_current(self, address: str) -> None:
+        """Retire the connection to ``address``, if there is one, see ``retire``: the next ``get`` opens another."""
+        slot = self._slots.get(address)
+        connection = None if slot is None else slot.connection
+        if connection is not None:
+            self.retire(connection)
+
     def close(self) -> None:
         """Close all connections, one after another, each within 2 s. A later ``get`` connects, closes the new
         connection, and raises TransportError[CONNECT_FAILED]."""

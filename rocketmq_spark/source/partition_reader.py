@@ -66,8 +66,7 @@ def read_ranges(
     client = shared_pull_client(options)
     puller_for = partial(
         _puller,
-        filtered=client,
-        unfiltered_client=shared_pull_client(options.without_filter()),
+        client=client,
         options=options,
         masters=masters,
         batch_id=batch_id,
@@ -90,27 +89,18 @@ def read_ranges(
 
 def _puller(
     queue_range: QueueRange,
-    is_unfiltered: bool,
+    is_filtered: bool,
     *,
-    filtered: ExecutorPullClient,
-    unfiltered_client: ExecutorPullClient,
+    client: ExecutorPullClient,
     options: RangeReadOptions,
     masters: Mapping[str, BrokerAddress],
     batch_id: str | None,
 ) -> RangePuller:
-    """Create the puller of a range; send nothing. ``is_unfiltered``: it pulls messages of all tags. With ``batch_id``
+    """Create the puller of a range; send nothing. ``is_filtered``: it pulls with the topic's filter. With ``batch_id``
     it shares the time that a broker may be unresponsive with other tasks of the batch."""
-    client, address = unfiltered_client if is_unfiltered else filtered, masters.get(queue_range.queue.broker_name)
+    address = masters.get(queue_range.queue.broker_name)
     waited = None if batch_id is None else partial(OutageNotes, batch_id)
-    return new_range_puller(
-        queue_range,
-        client,
-        options,
-        monotonic_ms,
-        address,
-        waited,
-        None if client is unfiltered_client else unfiltered_client,
-    )
+    return new_range_puller(queue_range, client, options, monotonic_ms, address, waited, is_filtered=is_filtered)
 
 
 def _prefetch(readers: Iterable[RangeReader]) -> Iterator[RangeReader]:

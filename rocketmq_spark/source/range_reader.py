@@ -42,7 +42,7 @@ CAUSE_OF: Final[Mapping[RangeKind, str]] = MappingProxyType(
 """Cause of a loss by the kind of the pulled range."""
 
 PullerFor: TypeAlias = Callable[[QueueRange, bool], RangePuller]
-"""Creates the puller of a range, with the subscription's filter, or without it if the flag is set."""
+"""Creates the puller of a range, with the subscription's filter if the flag is set."""
 
 
 class RangeReader:
@@ -74,8 +74,8 @@ class RangeReader:
         self._tags = tags_of(self._filter)
         self._is_filtered = self._tags is not None or self._filter.is_sql
         self._puller_for = puller_for
-        self._puller = puller_for(queue_range, False)
-        self._last = puller_for(_last_of(queue_range), True) if self._is_filtered else None
+        self._puller = puller_for(queue_range, self._is_filtered)
+        self._last = puller_for(_last_of(queue_range), False) if self._is_filtered else None
         self._last_commit_log_offset: int | None = None
         self._undecodable = UndecodableMessages(queue_range.queue, options, client.cluster)
         self._client = client
@@ -109,7 +109,7 @@ class RangeReader:
         Raises the same errors; before any pull, RemoteProtocolError[SQL_FILTER_UNUSABLE] for a filter by SQL92."""
         self._check_is_not_sql()
         self._record.forget_losses(rest)
-        yield from self._read(rest, self._puller_for(rest, True), is_unfiltered=True)
+        yield from self._read(rest, self._puller_for(rest, False), is_unfiltered=True)
 
     def _read(self, some: QueueRange, puller: RangePuller, *, is_unfiltered: bool) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the range ``some`` as ``batches`` does, from what ``puller`` pulls. Raises what ``batches``
@@ -232,7 +232,7 @@ class RangeReader:
 
     def _pull_alone(self, offset: int) -> PulledRange:
         """Pull ``offset`` alone and without filter, wait, and return the result. Raises what ``_pulled`` does."""
-        (pulled,) = self._pulled(self._puller_for(_one_offset(self._range.queue, offset), True))
+        (pulled,) = self._pulled(self._puller_for(_one_offset(self._range.queue, offset), False))
         return pulled
 
     def _add_vacant(self, begin_offset: int, end_offset: int) -> None:
