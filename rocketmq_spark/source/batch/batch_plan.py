@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from rocketmq_spark.consumer.broker_identities import BrokerIdentities, check_bounds
 from rocketmq_spark.consumer.subscribed_topics import warn_of_batch_queues
-from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
+from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
 from rocketmq_spark.grouping import grouped
 from rocketmq_spark.model import (
     UNFILTERED,
@@ -35,6 +35,7 @@ from rocketmq_spark.options.subscription import is_matched
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
+from rocketmq_spark.remoting.error_kinds import is_topic_missing_at_broker, is_topic_without_route
 from rocketmq_spark.remoting.failures import Failures, Policy, Sleep
 from rocketmq_spark.remoting.outage_log import TOPIC_LIST, broker_subject, topic_subject
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -209,7 +210,7 @@ class QueueLookup:
 
     def query_queues(self, topics: Iterable[str]) -> list[MessageQueue]:
         """Request the routes of ``topics``, with retries, and return all readable queues, in the order of ``topics``,
-        then by broker and queue ID."""
+        then by broker and queue ID: see ``_readable_queues``."""
         return [
             queue
             for topic in topics
@@ -218,12 +219,13 @@ class QueueLookup:
 
     def query_bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
         """Request the bounds of ``queues`` from their brokers, one topic and broker after another with retries, and
-        return them in the order of ``queues``. With a filter, check it first: see ``_check_filter``."""
+        return them in the order of ``queues``. Missing are queues of which ``_bounds_at`` returns none. With a filter,
+        check it first: see ``_check_filter``."""
         found: dict[MessageQueue, QueueBounds] = {}
         for of_broker in _by_topic_and_broker(queues).values():
             self._check_filter(of_broker[0])
             found |= self._call(of_broker[0], partial(self._bounds_at, of_broker))
-        return {queue: found[queue] for queue in queues}
+        return {queue: found[queue] for queue in queues if queue in found}
 
     def _check_filter(self, queue: MessageQueue) -> None:
         """Have the queue's broker compile a SQL92 filter, with retries, and wait. With any filter, request the topic's
@@ -238,12 +240,26 @@ class QueueLookup:
                     warn_of_batch_queues(queue.topic)
 
     def _readable_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Request the route of ``topic`` once, without a retry, and return its readable queues. Raises the errors of
-        ``RouteTable.route``; RouteError[TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] for a route without any."""
-        queues = self._client.routes.route(topic, refresh=True).read_queues()
+        """Request the route of ``topic`` once, without a retry, and return its readable queues; with
+        ``subscribePattern``, () and a warning if the topic ``_is_deleted``. Raises the errors of ``RouteTable.route``;
+        RouteError[TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] for a route without any."""
+        try:
+            queues = self._client.routes.route(topic, refresh=True).read_queues()
+        except RouteError as error:
+            if self._options.topic_pattern is None or not is_topic_without_route(error) or not self._is_deleted(topic):
+                raise
+            log.warning("TOPIC_SKIPPED: Skipping topic=%s: a name server lists it, and none has a route of it", topic)
+            return ()
         if not queues:
             raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
         return queues
+
+    def _is_deleted(self, topic: str) -> bool:
+        """Request topics and brokers of all name servers, wait, and return whether ``topic``, of which none has a route
+        now, is deleted and not unavailable: all of them respond, and list the brokers of its previous routes. Raises
+        the errors of ``NameServers.query_topic_list``."""
+        listed = self._client.name_servers.query_topic_list()
+        return listed.is_complete and self._client.routes.recorded_brokers(topic) <= listed.broker_names
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Request, broker by broker with retries, and return for each queue the first offset that was stored at its
@@ -273,12 +289,26 @@ class QueueLookup:
         return {name: masters[name] for name in broker_names if name in masters}
 
     def _bounds_at(self, queues: Collection[MessageQueue], broker: Broker) -> dict[MessageQueue, QueueBounds]:
-        """Request the bounds of ``queues``, all of one topic and broker, once, and return them. Raises
-        RouteError[BROKER_ADDRESS_MISMATCH] if another broker responds, [TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] if it does
-        not have all of the queues, RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds of one."""
+        """Request the bounds of ``queues``, all of one topic and broker, once, and return them; with
+        ``subscribePattern``, {} and a warning if the broker does not have the topic, and bounds of another topic verify
+        it. Raises RouteError[BROKER_ADDRESS_MISMATCH] if another broker responds,
+        [TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] if it does not have all of the queues,
+        RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds of one."""
         first = next(iter(queues))
         self._addresses[first.broker_name] = broker.address
-        held = self._identities.submit_bounds(broker, first.topic, first.broker_name).result()
+        try:
+            held = self._identities.submit_bounds(broker, first.topic, first.broker_name).result()
+        except BrokerError as error:
+            if self._options.topic_pattern is None or not is_topic_missing_at_broker(error):
+                raise
+            self._identities.submit_check(broker, first.broker_name).result()
+            log.warning(
+                "TOPIC_SKIPPED: Skipping topic=%s at broker=%s: a name server has a route of it, and the broker does "
+                "not have it",
+                first.topic,
+                first.broker_name,
+            )
+            return {}
         if not held.keys() >= set(queues):
             raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=first.topic)
         bounds = {queue: held[queue] for queue in queues}
