@@ -137,6 +137,15 @@ def test_topic_whose_broker_is_not_registered_is_an_error() -> None:
         assert lookup.query_queues([cluster.deleted]) == []
 
 
+def test_topic_without_a_route_is_an_error_while_a_broker_is_no_longer_registered() -> None:
+    """A name server that is restarted after the list has no topic of a broker until that registers again."""
+    with StaleCluster("a", "b") as cluster:
+        registered = iter((cluster_info({"a": "a:10911", "b": "b:10911"}), cluster_info({"a": "a:10911"})))
+        cluster.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, lambda _request: next(registered))
+        with pytest.raises(RouteError, match=f"TOPIC_NOT_FOUND.*{cluster.deleted}"):
+            cluster.lookup().query_selected_bounds()
+
+
 def test_topic_that_its_broker_lacks_is_skipped_by_a_pattern(
     stale: StaleCluster, caplog: pytest.LogCaptureFixture
 ) -> None:

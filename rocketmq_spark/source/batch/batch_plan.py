@@ -165,6 +165,8 @@ class QueueLookup:
         self._client = ClusterClient.of(options, pool, self._prober)
         self._addresses: dict[str, BrokerAddress] = {}
         """Address at which each broker was called last, by its name."""
+        self._registered: frozenset[str] = frozenset()
+        """Names of the brokers that were registered when topics were listed."""
         # Bounds of queues that are not read may be impossible.
         self._identities = BrokerIdentities(self._client, self._addresses.get, check=lambda bounds: None)
         self._failures = Failures(Policy(retryability_of_request, REQUEST_PAUSES, *limits_ms), monotonic_ms)
@@ -202,8 +204,9 @@ class QueueLookup:
         """Request the topics of users, with retries, and return, sorted by name, those that ``subscribePattern``
         matches as a whole, without retry and dead-letter topics. Log a warning if there are none."""
         pattern, name_servers = self._options.topic_pattern, self._client.name_servers
-        topics = self._failures.retry_until_success(name_servers.query_user_topics, TOPIC_LIST, None, self._sleep)
-        matching = sorted(topic for topic in topics if pattern is not None and is_matched(pattern, topic))
+        listed = self._failures.retry_until_success(name_servers.query_topic_list, TOPIC_LIST, None, self._sleep)
+        self._registered = listed.broker_names
+        matching = sorted(topic for topic in listed.topics if pattern is not None and is_matched(pattern, topic))
         if not matching:
             log.warning("NO_TOPIC_MATCHES: No topic of the cluster matches 'subscribePattern'; the read has no rows")
         return matching
@@ -256,10 +259,11 @@ class QueueLookup:
 
     def _is_deleted(self, topic: str) -> bool:
         """Request topics and brokers of all name servers, wait, and return whether ``topic``, of which none has a route
-        now, is deleted and not unavailable: all of them respond, and list the brokers of its previous routes. Raises
-        the errors of ``NameServers.query_topic_list``."""
+        now, is deleted and not unavailable: all of them respond, and list the brokers of its previous routes and those
+        that were registered when the topics were listed. Raises the errors of ``NameServers.query_topic_list``."""
         listed = self._client.name_servers.query_topic_list()
-        return listed.is_complete and self._client.routes.recorded_brokers(topic) <= listed.broker_names
+        expected = self._registered | self._client.routes.recorded_brokers(topic)
+        return listed.is_complete and expected <= listed.broker_names
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Request, broker by broker with retries, and return for each queue the first offset that was stored at its
