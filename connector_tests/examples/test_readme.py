@@ -163,7 +163,7 @@ for _ in range(600):
     time.sleep(0.1)
 print(scraped)
 """
-WRITTEN: Final = '.option("topic", "traced-orders").save()\n'
+WRITTEN: Final = ('.option("topic", "traced-orders").save()\n', 'print("sent", ids)\n')
 AWAIT_DISPATCH: Final = """
 from contextlib import closing
 from connector_tests.support.admin_broker import AdminBroker
@@ -228,7 +228,8 @@ def run_pages(pages: Sequence[Page], clusters: ClusterPool, base: Path) -> Itera
             code = "" if page.name == STARTED else SESSION
             own = "\n".join(blocks(page.name, "python"))
             code += own if page.has_own_cluster else script_of(page.name, served, topic, group)
-            code = code.replace(WRITTEN, f"{WRITTEN}{AWAIT_DISPATCH.format(address=served.broker_addr())}")
+            for line in WRITTEN:
+                code = code.replace(line, line + AWAIT_DISPATCH.format(address=served.broker_addr()))
             code = (code + page.more).replace(METRICS_PORT, str(free_port()))
             scripts.append(base / f"{Path(page.name).stem}.py")
             scripts[-1].write_text(code, encoding="utf-8")
@@ -280,6 +281,8 @@ def test_reading_shows_bodies_and_sends(runs: Mapping[str, PageRun]) -> None:
     assert all(f"{body}|" in run.printed for body in BOOKS)
     assert "in the topic: 3" in run.printed
     assert re.search(r"sent \('\w{32}', '\w{32}'\)", run.printed)
+    assert re.search(r"\|4 *\|four books *\|", run.printed)
+    assert [f"by {way}: 1" in run.printed for way in ("ID", "key at the broker", "ID at the broker")] == [True] * 3
     eventually(lambda: sum(held.max_offset for held in run.messages.bounds().values()) == 6, "3 messages more")
 
 

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+import rocketmq_spark
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.message_bytes import INNER_BATCH, inner_batch
 from connector_tests.support.streams import Topic, eventually
@@ -170,6 +172,43 @@ def test_neighbouring_ranges_share_no_message_of_sql92(filled: MessageQueue, opt
     parts = [read(filled, options, begin, end) for begin, end in pairwise(ends)]
     expected = matching(lambda given: given["rare"] == "yes" or given["urgent"] == "true")
     assert [offset for part in parts for offset in part] == expected
+
+
+KEYS = ("order-7", "order-71", "order-8 order-7", "order-7 x", "Order-7", "my-order-7", "it's", None)
+
+
+def test_keys_and_ids_select_the_messages_of_a_scan(cluster: EmbeddedCluster) -> None:
+    """Of messages that brokers gave an ID, and of those of a batch, which have none."""
+    topic = cluster.create_topic(unique_name("keyed"), queues=1)
+    with closing(Topic(cluster, topic)) as handle:
+        for keys in KEYS:
+            rocketmq_spark.send(cluster.namesrv_addr, topic, "one", keys=keys)
+        handle.send_as_they_are([Message(topic, b"of a batch", keys=keys) for keys in KEYS])
+        eventually(lambda: handle.held() == 2 * len(KEYS), "all in the queue")
+        (queue,) = handle.queues
+
+    def rows(expression: str, expression_type: str = "SQL92") -> list[dict[str, Any]]:
+        given = {"subExpression": expression, "expressionType": expression_type}
+        options = BatchReadOptions.parse({"namesrvAddr": cluster.namesrv_addr, "subscribe": topic} | given)
+        schema = default_schema(property_columns=("UNIQ_KEY",))
+        batches = read_ranges([QueueRange(queue, 0, 2 * len(KEYS))], options, schema)
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    scanned = rows("*", "TAG")
+    assert [row["keys"] for row in scanned] == [*KEYS, *KEYS]
+    for key, count in (("order-7", 6), ("order-8", 2), ("it's", 2), ("none", 0)):
+        expected = [row for row in scanned if has_key(row, key)]
+        literal = key.replace("'", "''")
+        assert len(expected) == count
+        assert [row for row in rows(f"KEYS CONTAINS '{literal}'") if has_key(row, key)] == expected
+    with_id = [row for row in scanned if row["UNIQ_KEY"] is not None]
+    assert len(with_id) == len(KEYS)
+    assert [rows(f"UNIQ_KEY = '{row['msgId']}'") for row in with_id] == [[row] for row in with_id]
+
+
+def has_key(row: Mapping[str, Any], key: str) -> bool:
+    """As ``array_contains(split(keys, ' '), key)`` of Spark, where null is false."""
+    return row["keys"] is not None and key in row["keys"].split(" ")
 
 
 INVALID = ["price >", "price > '5'", 'region = "north"', "price = 5;", "*5", "price = = 5"]

@@ -112,6 +112,18 @@ def test_tags_columns_and_tasks_are_those_of_a_stream(messages: Topic, read: Rea
     assert (row.UNIQ_KEY, row.properties["TAGS"]) == (row.msgId, "a")
 
 
+def test_key_and_id_find_the_same_rows_with_and_without_a_filter(messages: Topic, read: ReadOf) -> None:
+    """The key of the second message is a part of those of two others."""
+    key = f"key-{messages.send(12)[1]}"
+    has_key = f"array_contains(split(keys, ' '), '{key}')"
+    (found,) = read().where(has_key).collect()
+    with_key = {"expressionType": "SQL92", "subExpression": f"KEYS CONTAINS '{key}'"}
+    assert read(**with_key).count() == 3
+    assert read(**with_key).where(has_key).collect() == [found]
+    assert read().where(f"msgId = '{found.msgId}'").collect() == [found]
+    assert read(expressionType="SQL92", subExpression=f"UNIQ_KEY = '{found.msgId}'").collect() == [found]
+
+
 def test_read_joins_no_group_and_commits_nothing(messages: Topic, read: ReadOf) -> None:
     messages.send(8)
     assert read().count() == 8
