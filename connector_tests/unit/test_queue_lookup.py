@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from uuid import uuid4
 
 import pytest
 
 from connector_tests.support.group_bodies import cluster_info, topic_stats
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
-from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import BatchReadOptions
@@ -70,7 +70,7 @@ class StaleCluster(ScriptedCluster):
     def __init__(self, *broker_names: str) -> None:
         super().__init__(*broker_names)
         self.has_stale_route = False
-        self.deleted = unique_name("orders")
+        self.deleted = f"orders-{uuid4().hex[:8]}"
         self.listed = ["orders-a", self.deleted]
         self.name_server.on(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, self._topics)
         self.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, cluster_info(self._addresses))
