@@ -81,6 +81,7 @@ THROUGH = {
     "doctor.groups": ("unit/test_judgement.py", "doctor.judgement"),
     "doctor.permissions": ("unit/test_judgement.py", "doctor.judgement"),
     "doctor.proxy_facts": ("integration/test_doctor.py", "cli.doctor"),
+    "doctor.slaves": ("unit/test_slaves.py", "doctor.judgement"),
     "doctor.topics": ("unit/test_judgement.py", "doctor.judgement"),
     "doctor.versions": ("unit/test_judgement.py", "doctor.judgement"),
     "embedded.proxy": ("integration/test_embedded_proxy.py", "embedded.cluster"),

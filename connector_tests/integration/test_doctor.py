@@ -33,7 +33,16 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "doctor.md"
 ROW: Final = re.compile(r"(?m)^\| ([^|]+) \| `([^`]+)` \|$")
 BUSY: Final = "returned nothing for 3000 ms"
 """Of a server that runs: on a busy machine it may take longer than the command waits."""
-WARNED: Final = frozenset({"the clocks differ"})
+WARNED: Final = frozenset(
+    {
+        "`readFrom=slave` is set, and the broker has no slave",
+        "`readFrom=slave` is set, and the slave is unreachable from here",
+        "`readFrom=auto` is set, and the slave is unreachable from here",
+        "the slave has `slaveReadEnable=false`",
+        "the master is unavailable, with `readFrom=auto`",
+        "the clocks differ",
+    }
+)
 """With these the job runs."""
 
 

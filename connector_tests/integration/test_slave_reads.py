@@ -6,11 +6,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.replica_reads import (
     bodies,
@@ -24,11 +26,12 @@ from connector_tests.support.replica_reads import (
 from connector_tests.support.source_calls import source_calls
 from connector_tests.support.streams import Topic, eventually, steady_messages
 from connector_tests.support.timeouts import TIMEOUT_FACTOR
+from rocketmq_spark.cli import doctor
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.admin import broker_at
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.embedded.replication import Failover
-from rocketmq_spark.model import QueueRange
+from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.pull.pull_connection import PullConnection
@@ -157,6 +160,81 @@ def test_a_slave_that_lags_behind_the_query_proves_no_loss(pair: EmbeddedCluster
         read_rest(calls, rows, topic.send(5))
     assert len(places(rows)) == len(set(places(rows))) == 35
     assert bodies(rows) == {f"{topic.name}-{index}" for index in range(35)}
+
+
+def diagnosed(
+    cluster: EmbeddedCluster, topic: Topic, group: str, read_from: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
+    """The exit code of ``rocketmq-spark doctor``, and the first line of its report."""
+    file = folder / "job.options"
+    options = {**options_of(cluster, topic, group), "readFrom": read_from}
+    file.write_text("".join(f"{name}={text}\n" for name, text in options.items()), encoding="utf-8")
+    code = doctor.main(["--options", str(file)])
+    return code, capsys.readouterr().out.splitlines()[0]
+
+
+@pytest.mark.parametrize("read_from", ["master", "slave", "auto"])
+def test_doctor_finds_a_master_and_its_slave_sound(
+    pair: EmbeddedCluster, topic: Topic, group: str, read_from: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound = (0, "sound: no problem found")
+    eventually(
+        lambda: diagnosed(pair, topic, group, read_from, tmp_path, capsys) == sound, "a sound report", SYNCHRONIZED_S
+    )
+
+
+@pytest.mark.parametrize("read_from", ["slave", "auto"])
+def test_doctor_reports_that_a_slave_is_read_without_its_master(
+    pair: EmbeddedCluster, topic: Topic, group: str, read_from: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = (
+        f"warning: Broker 'broker-a' of topic '{topic.name}' has no master in the route: readFrom={read_from} reads "
+        f"what its slave {pair.advertised_addr(SLAVE)} has copied, and only queues that the query has read before."
+    )
+    with without(pair, MASTER):
+        eventually(
+            lambda: diagnosed(pair, topic, group, read_from, tmp_path, capsys) == (0, expected),
+            "the report of a killed master",
+        )
+    eventually(lambda: is_master(pair, MASTER), "the restarted master in the route", SYNCHRONIZED_S)
+
+
+@pytest.mark.parametrize(
+    ("read_from", "severity", "effect"),
+    [
+        ("slave", "warning", "readFrom=slave reads at its master."),
+        ("auto", "note", "with readFrom=auto its queues wait while the master is unavailable."),
+    ],
+)
+def test_doctor_reports_a_broker_whose_slave_was_killed(
+    pair: EmbeddedCluster,
+    topic: Topic,
+    group: str,
+    read_from: str,
+    severity: str,
+    effect: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = f"{severity}: Broker 'broker-a' of topic '{topic.name}' has no slave in the route: {effect}"
+    with without(pair, SLAVE):
+        eventually(
+            lambda: diagnosed(pair, topic, group, read_from, tmp_path, capsys) == (0, line),
+            "the report of a killed slave",
+        )
+
+
+def test_doctor_reports_a_slave_that_may_not_be_read(
+    pair: EmbeddedCluster, topic: Topic, group: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = pair.advertised_addr(SLAVE)
+    with closing(ConnectionPool(TIMEOUT_MS)) as pool, ExitStack() as restoring:
+        slave = AdminBroker(BrokerAddress(pair.broker_addr(SLAVE)), pool, TIMEOUT_MS)
+        restoring.callback(slave.update_config, {"slaveReadEnable": "true"})
+        slave.update_config({"slaveReadEnable": "false"})
+        found = diagnosed(pair, topic, group, "slave", tmp_path, capsys)
+    line = f"warning: Slave {address} of broker 'broker-a' rejects all pulls: its 'slaveReadEnable' is false."
+    assert found == (0, line)
 
 
 class RecordingClient(ExecutorPullClient):

@@ -162,15 +162,61 @@ def unwritable_topic(clusters: Clusters) -> Iterator[SetUp]:
 @contextmanager
 def scripted(address: str | None, broker: ScriptedBroker, more: Mapping[str, str]) -> Iterator[SetUp]:
     """A scripted name server, whose route has a scripted broker, or another address."""
-    with ScriptedBroker() as name_server, broker:
+    with broker:
         server = address or broker.listen()
-        route = {
-            "brokerDatas": [{"brokerAddrs": {"0": server}, "brokerName": "broker-a", "cluster": "c"}],
-            "queueDatas": [{"brokerName": "broker-a", "perm": 6, "readQueueNums": 4, "writeQueueNums": 4}],
-        }
+        with routed({"0": server}) as namesrv_addr:
+            yield SetUp({**job(namesrv_addr), **more}, {namesrv_addr: "ns:9876", server: "broker:10911"})
+
+
+@contextmanager
+def routed(addresses: Mapping[str, str]) -> Iterator[str]:
+    """The address of a scripted name server, whose routes have one broker with these addresses by ID."""
+    route = {
+        "brokerDatas": [{"brokerAddrs": addresses, "brokerName": "broker-a", "cluster": "c"}],
+        "queueDatas": [{"brokerName": "broker-a", "perm": 6, "readQueueNums": 4, "writeQueueNums": 4}],
+    }
+    with ScriptedBroker() as name_server:
         name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(body=json.dumps(route).encode()))
-        namesrv_addr = name_server.listen()
-        yield SetUp({**job(namesrv_addr), **more}, {namesrv_addr: "ns:9876", server: "broker:10911"})
+        yield name_server.listen()
+
+
+@contextmanager
+def replicated(slave: str, read_from: str, clusters: Clusters) -> Iterator[SetUp]:
+    """The cluster's broker as the master, with a slave at this address."""
+    set_up = on_broker(clusters, read_from)
+    with routed({"0": clusters.plain.broker_addr(), "1": slave}) as namesrv_addr:
+        shown = {**set_up.shown, namesrv_addr: "ns:9876", slave: "slave:10911"}
+        yield replace(set_up, options={**set_up.options, "namesrvAddr": namesrv_addr}, shown=shown)
+
+
+def on_broker(clusters: Clusters, read_from: str) -> SetUp:
+    topic = clusters.plain.create_topic(unique_name("doctor"), 1)
+    set_up = of_cluster(clusters.plain, topic, unique_name("group"))
+    return replace(set_up, options={**set_up.options, "readFrom": read_from})
+
+
+@contextmanager
+def without_slave(clusters: Clusters) -> Iterator[SetUp]:
+    yield on_broker(clusters, "slave")
+
+
+@contextmanager
+def unreadable_slave(clusters: Clusters) -> Iterator[SetUp]:
+    """As with ``slaveReadEnable=false``, RocketMQ's default."""
+    rejected = "[REJECTREQUEST]system busy, start flow control for a while"
+    with ScriptedBroker() as slave:
+        slave.on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.SYSTEM_BUSY, remark=rejected))
+        with replicated(slave.listen(), "slave", clusters) as set_up:
+            yield set_up
+
+
+@contextmanager
+def without_master(read_from: str, clusters: Clusters) -> Iterator[SetUp]:
+    """The cluster's broker as the only slave."""
+    set_up, slave = on_broker(clusters, read_from), clusters.plain.broker_addr()
+    with routed({"1": slave}) as namesrv_addr:
+        shown = {**set_up.shown, namesrv_addr: "ns:9876", slave: "slave:10911"}
+        yield replace(set_up, options={**set_up.options, "namesrvAddr": namesrv_addr}, shown=shown)
 
 
 @contextmanager
@@ -319,6 +365,12 @@ SET_UPS: Final[Mapping[str, Build]] = {
     "the topic has no read permission": unreadable_topic,
     "the topic has no write permission": unwritable_topic,
     "the broker registers an address that is unreachable from here": unreachable_broker,
+    "`readFrom=slave` is set, and the broker has no slave": without_slave,
+    "`readFrom=slave` is set, and the slave is unreachable from here": partial(replicated, "127.0.0.1:1", "slave"),
+    "`readFrom=auto` is set, and the slave is unreachable from here": partial(replicated, "127.0.0.1:1", "auto"),
+    "the slave has `slaveReadEnable=false`": unreadable_slave,
+    "the master is unavailable, with `readFrom=auto`": partial(without_master, "auto"),
+    "the master is unavailable, with `readFrom=master`": partial(without_master, "master"),
     "a broker cannot parse the SQL92 filter": partial(filtered, "region = 'north"),
     "the broker does not filter by SQL92": partial(
         configured, "enablePropertyFilter", "false", "true", subExpression="price > 5", expressionType="SQL92"

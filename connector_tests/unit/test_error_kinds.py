@@ -30,6 +30,20 @@ def test_topic_that_a_broker_does_not_have_is_missing_there() -> None:
     assert not error_kinds.is_topic_missing_at_broker(CUT)
 
 
+def test_slave_that_may_not_be_read_rejects_each_pull() -> None:
+    remark = "[REJECTREQUEST]system busy, start flow control for a while"
+    assert error_kinds.is_slave_read_disabled(broker_error(ResponseCode.SYSTEM_BUSY, remark))
+    assert not error_kinds.is_slave_read_disabled(broker_error(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy"))
+    assert not error_kinds.is_slave_read_disabled(broker_error(ResponseCode.SYSTEM_ERROR, remark))
+    assert not error_kinds.is_slave_read_disabled(CUT)
+
+
+def test_pull_without_read_permission_is_forbidden() -> None:
+    assert error_kinds.is_pull_forbidden(broker_error(ResponseCode.NO_PERMISSION, "the broker[a] pulling message is "))
+    assert not error_kinds.is_pull_forbidden(broker_error(ResponseCode.SYSTEM_ERROR))
+    assert not error_kinds.is_pull_forbidden(CUT)
+
+
 @pytest.mark.parametrize(
     ("is_it", "conditions"),
     [

@@ -56,7 +56,8 @@ def test_message_mode_over_endpoints_is_no_member() -> None:
 
 def test_topics_without_a_group_are_a_batch_read() -> None:
     parsed = parse_job({**NS, "subscribe": "orders", "endingOffsets": "latest"}, is_writing=False)
-    assert (parsed.job, parsed.errors) == (Job(topics=("orders",), group="TOOLS_CONSUMER"), ())
+    expected = Job(topics=("orders",), group="TOOLS_CONSUMER", waits_for_master=True)
+    assert (parsed.job, parsed.errors) == (expected, ())
 
 
 @pytest.mark.parametrize(
@@ -64,12 +65,22 @@ def test_topics_without_a_group_are_a_batch_read() -> None:
 )
 def test_selection_without_a_group_is_a_batch_read(given: dict[str, str], topics: tuple[str, ...]) -> None:
     parsed = parse_job({**NS, **given}, is_writing=False)
-    assert (parsed.job, parsed.errors) == (Job(topics=topics, group="TOOLS_CONSUMER"), ())
+    expected = Job(topics=topics, group="TOOLS_CONSUMER", waits_for_master=True)
+    assert (parsed.job, parsed.errors) == (expected, ())
 
 
 def test_stream_of_assigned_queues_is_no_member() -> None:
     parsed = parse_job({**NS, "consumerGroup": "g", "assign": '{"orders":{"b":[0]}}'}, is_writing=False)
     assert (parsed.job, parsed.errors) == (Job(topics=("orders",), group="g", starts_at_group=True), ())
+
+
+@pytest.mark.parametrize("read_from", ["master", "slave", "auto"])
+def test_reads_name_the_servers_that_they_read(read_from: str) -> None:
+    stream = parse_job({**STREAM, "readFrom": read_from}, is_writing=False)
+    batch = parse_job({**NS, "subscribe": "orders", "readFrom": read_from}, is_writing=False)
+    ordered = parse_job({**STREAM, "readFrom": read_from, "consumeOrderly": "true"}, is_writing=False)
+    assert [one.job.read_from for one in (stream, batch, ordered)] == [read_from] * 3
+    assert [one.job.waits_for_master for one in (stream, batch, ordered)] == [False, True, True]
 
 
 @pytest.mark.parametrize(("given", "topics"), [({"TOPIC": "orders"}, ("orders",)), ({}, ())])

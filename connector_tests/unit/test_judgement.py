@@ -304,7 +304,10 @@ def test_a_topic_that_one_of_two_brokers_does_not_let_read_is_a_warning() -> Non
 
 def test_a_broker_without_a_master_is_a_problem() -> None:
     found = only(ServerFacts(name_servers={NS: {"orders": route(master=None)}}))
-    assert found.line == "problem: Broker 'broker-a' of topic 'orders' has no master in the route."
+    assert found.line == (
+        "problem: Broker 'broker-a' of topic 'orders' has no master in the route: readFrom=master does not read its "
+        "slave b:10911."
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- permissions

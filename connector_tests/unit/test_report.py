@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, Severity
 from rocketmq_spark.doctor.facts import BrokerFacts, Environment, Job, ServerFacts
@@ -51,6 +52,21 @@ def test_a_report_with_warnings_only_is_sound() -> None:
     report = report_of((WARNING,), ENVIRONMENT, JOB, ServerFacts())
     assert report.is_sound
     assert "\nsound: problems: 0, warnings: 1\n" in as_text(report)
+
+
+def test_a_report_with_notes_only_is_sound_and_counts_them() -> None:
+    note = replace(WARNING, severity=Severity.NOTE)
+    report = report_of((WARNING, note, note), ENVIRONMENT, JOB, ServerFacts())
+    assert report.is_sound
+    assert "\nnote: late.\n" in as_text(report)
+    assert "\nsound: problems: 0, warnings: 1, notes: 2\n" in as_text(report)
+    assert [one["severity"] for one in json.loads(as_json(report))["diagnoses"]] == ["warning", "note", "note"]
+
+
+def test_slaves_that_were_checked_are_listed_as_such() -> None:
+    servers = ServerFacts(slaves=(BrokerFacts(name="a", server="b:10911", version=513),))
+    report = report_of((), ENVIRONMENT, JOB, servers)
+    assert report.checked == (MACHINE, "slave of broker a at b:10911, RocketMQ 5.5.0")
 
 
 def test_a_report_without_diagnoses_begins_with_the_verdict() -> None:

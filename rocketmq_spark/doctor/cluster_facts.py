@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from rocketmq_spark.doctor.facts import BrokerFacts, Job, RouteResult, ServerFacts, Trial
 from rocketmq_spark.errors import BrokerError, OptionError, RemoteProtocolError, RocketMQError, TransportError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ConnectionOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
@@ -31,6 +31,9 @@ E = TypeVar("E")
 Announce = Callable[[str], None]
 """Shows which server the next request waits for."""
 
+_Check = Callable[[ClusterClient, str, BrokerAddress, Job, Sequence[str], Tls | None], BrokerFacts]
+"""``_broker_facts`` or ``_slave_facts``."""
+
 STEP_MS: Final = 3_000
 """Maximum timeout of a request; ``brokerTimeoutMs`` if that is shorter."""
 
@@ -40,9 +43,10 @@ TRIAL_PRODUCER: Final = "CLIENT_INNER_PRODUCER"
 
 def collect_server_facts(job: Job, options: ConnectionOptions, announce: Announce, total_ms: int) -> ServerFacts:
     """Request the routes of the job's topics, or of SELF_TEST_TOPIC if it has none, from each name server, then the
-    facts of ``_broker_facts`` from each master in the routes. Call ``announce`` before each server. Errors become
-    facts; no RocketMQError is raised. A request waits up to 3 s, or ``brokerTimeoutMs`` if that is shorter. After
-    ``total_ms`` no further server is checked; ``unchecked`` lists the rest."""
+    facts of ``_broker_facts`` from each master in the routes, then, if the job reads slaves, those of ``_slave_facts``
+    from the slave with the lowest ID of each broker. Call ``announce`` before each server. Errors become facts; no
+    RocketMQError is raised. A request waits up to 3 s, or ``brokerTimeoutMs`` if that is shorter. After ``total_ms`` no
+    further server is checked; ``unchecked`` lists the rest."""
     timeout_ms = min(STEP_MS, options.broker_timeout_ms)
     until_ms = monotonic_ms() + total_ms
     unchecked: list[str] = []
@@ -63,17 +67,15 @@ def collect_server_facts(job: Job, options: ConnectionOptions, announce: Announc
                 for topic, one in routes.items()
             }
         cluster = ClusterClient.of(options, pool, timeout_ms=timeout_ms)
-        brokers: list[BrokerFacts] = []
-        for (name, master), topics in _masters(ServerFacts(name_servers=name_servers).routes()).items():
-            if monotonic_ms() >= until_ms:
-                unchecked.append(f"broker {name} at {master.server}")
-                continue
-            announce(f"broker {name} at {master.server}, up to {timeout_ms} ms for each request")
-            trial_topics = [topic for topic in topics if topic in job.topics]
-            brokers.append(_broker_facts(cluster, name, master, job, trial_topics, options.security.tls))
+        checks = _Checks(cluster, job, options.security.tls, announce, timeout_ms, until_ms, unchecked)
+        found = ServerFacts(name_servers=name_servers).routes()
+        brokers = checks.each("broker", _servers(found, lambda broker: broker.master_address), _broker_facts)
+        slaves_to_check = _servers(found, _lowest_slave) if job.reads_slaves else {}
+        slaves = checks.each("slave of broker", slaves_to_check, _slave_facts)
     return ServerFacts(
         name_servers=name_servers,
-        brokers=tuple(brokers),
+        brokers=brokers,
+        slaves=slaves,
         unchecked=tuple(unchecked),
         advertised=frozenset(advertised),
         address_map=dict(options.broker_address_map),
@@ -86,16 +88,73 @@ def _advertised(routes: Iterable[RouteResult]) -> set[str]:
     return {address for broker in brokers for address in broker.addresses.values()}
 
 
-def _masters(routes: dict[str, RouteResult]) -> dict[tuple[str, BrokerAddress], list[str]]:
-    """Return, by broker name and address of each master, the topics whose route lists the master. Topics without a
-    route and brokers without a master are left out."""
+def _servers(
+    routes: dict[str, RouteResult], choose: Callable[[BrokerData], BrokerAddress | None]
+) -> dict[tuple[str, BrokerAddress], list[str]]:
+    """Return, by broker name and address of the server that ``choose`` returns of each broker, the topics whose route
+    lists the broker with this server. Topics without a route and brokers without such a server are left out."""
     topics: dict[tuple[str, BrokerAddress], list[str]] = {}
     for topic, route in routes.items():
         if isinstance(route, TopicRoute):
             for broker in route.brokers:
-                if broker.master_address is not None:
-                    topics.setdefault((broker.broker_name, broker.master_address), []).append(topic)
+                if (address := choose(broker)) is not None:
+                    topics.setdefault((broker.broker_name, address), []).append(topic)
     return topics
+
+
+def _lowest_slave(broker: BrokerData) -> BrokerAddress | None:
+    """Return the slave that a job with ``readFrom`` reads, the one with the lowest ID; None without a slave."""
+    return next(iter(broker.slave_addresses.values()), None)
+
+
+class _Checks(NamedTuple):
+    """Checks of brokers, one server after another, until ``until_ms``. Servers that are not checked are added to
+    ``unchecked``."""
+
+    cluster: ClusterClient
+    job: Job
+    tls: Tls | None
+    announce: Announce
+    timeout_ms: int
+    until_ms: int
+    unchecked: list[str]
+
+    def each(
+        self, kind: str, servers: dict[tuple[str, BrokerAddress], list[str]], check: _Check
+    ) -> tuple[BrokerFacts, ...]:
+        """Call ``check`` for each server, with those of its topics that the job has, and return the facts. ``kind``
+        begins the text that is announced, and that of an unchecked server."""
+        facts: list[BrokerFacts] = []
+        for (name, address), topics in servers.items():
+            title = f"{kind} {name} at {address.server}"
+            if monotonic_ms() >= self.until_ms:
+                self.unchecked.append(title)
+                continue
+            self.announce(f"{title}, up to {self.timeout_ms} ms for each request")
+            trial_topics = [topic for topic in topics if topic in self.job.topics]
+            facts.append(check(self.cluster, name, address, self.job, trial_topics, self.tls))
+        return tuple(facts)
+
+
+def _slave_facts(
+    cluster: ClusterClient, name: str, address: BrokerAddress, job: Job, topics: Sequence[str], tls: Tls | None
+) -> BrokerFacts:
+    """Send the requests of ``_BrokerCheck.try_topic`` to a slave for each of ``topics``. Stop at the first error other
+    than a BrokerError: it becomes ``failure``. ``address``: of the slave of broker ``name``."""
+    check = _BrokerCheck(cluster.broker(address), name)
+    failure: RocketMQError | None = None
+    try:
+        for topic in topics:
+            check.try_topic(job, topic)
+    except (OptionError, TransportError, RemoteProtocolError) as error:
+        failure = _explained(error, tls)
+    return BrokerFacts(
+        name=name,
+        server=address.server,
+        failure=failure,
+        version=cluster.version(address),
+        trials=tuple(check.trials),
+    )
 
 
 def _broker_facts(

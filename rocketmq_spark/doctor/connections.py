@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, Severity, diagnosis_of
-from rocketmq_spark.doctor.facts import ServerFacts, is_of_topic
+from rocketmq_spark.doctor.facts import BrokerFacts, ServerFacts, is_of_topic
 from rocketmq_spark.errors import RocketMQError
 
 _UNKNOWN_HOST: Final = "gaierror"
@@ -71,6 +71,19 @@ def broker_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
         for broker in servers.brokers
         if broker.failure is not None
     ]
+
+
+def slave_failure_diagnosis(servers: ServerFacts, slave: BrokerFacts) -> Diagnosis:
+    """Return the problem of a slave with a ``failure``; it names the origin of the address. Raises ValueError without
+    a failure."""
+    if slave.failure is None:
+        raise ValueError(f"slave {slave.server} has no failure")
+    title = f"slave of broker '{slave.name}' at {_origin(servers, slave.server)} {slave.server}"
+    advice = (
+        "Set the slave's 'brokerIP1' to an address that the driver and all executors can reach, or set "
+        "'brokerAddressMap'"
+    )
+    return _diagnosis(_Server(Area.BROKERS, title, advice, slave.name), slave.failure)
 
 
 def _origin(servers: ServerFacts, server: str) -> str:

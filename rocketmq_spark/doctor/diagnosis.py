@@ -13,10 +13,12 @@ from rocketmq_spark.errors import RocketMQError
 
 
 class Severity(Enum):
-    """``PROBLEM``: the job fails, or loses rows, because of it. ``WARNING``: the job runs."""
+    """``PROBLEM``: the job fails, or loses rows, because of it. ``WARNING``: the job runs, with less than
+    its options request. ``NOTE``: the job runs as its options define; a server is missing that it may need later."""
 
     PROBLEM = "problem"
     WARNING = "warning"
+    NOTE = "note"
 
 
 class Area(IntEnum):
@@ -36,9 +38,9 @@ class Area(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """A problem or warning of the doctor's report. ``problem``, ``cause`` and ``advice`` are sentences, the first two
-    without a final period. ``condition``: key for scripts. ``place``: the broker that has it, empty for the cluster.
-    ``places``: all brokers that have it, after ``in_order``. ``subject``: its object, such as a permission."""
+    """A problem, warning or note of the doctor's report. ``problem``, ``cause`` and ``advice`` are sentences, the first
+    two without a final period. ``condition``: key for scripts. ``place``: the broker that has it, empty for the
+    cluster. ``places``: all brokers that have it, after ``in_order``. ``subject``: its object, such as a permission."""
 
     area: Area
     condition: str
@@ -52,8 +54,8 @@ class Diagnosis:
 
     @property
     def line(self) -> str:
-        """Return "problem: <problem>: <cause>." on one line, or "warning: " instead, by severity; without ": <cause>"
-        if that is empty."""
+        """Return "problem: <problem>: <cause>." on one line, or "warning: " or "note: " instead, by severity; without
+        ": <cause>" if that is empty."""
         cause = f": {self.cause}" if self.cause else ""
         return one_line(f"{self.severity.value}: {self.problem}{cause}.")
 
@@ -70,13 +72,14 @@ def diagnosis_of(area: Area, error: RocketMQError, *, place: str = "") -> Diagno
     )
 
 
-_SEVERITIES: Final = {Severity.PROBLEM: 0, Severity.WARNING: 1}
+_SEVERITIES: Final = {severity: number for number, severity in enumerate(Severity)}
 
 
 def in_order(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
-    """Sort diagnoses: severity PROBLEM before WARNING, then by area, else in the order given. Merge diagnoses with a
-    ``place`` and the same area, severity, condition and subject into a copy of the first; its ``places`` lists their
-    brokers. Of diagnoses without a place, keep the first for each area, severity, condition and ``problem`` text."""
+    """Sort diagnoses: severity PROBLEM before WARNING before NOTE, then by area, else in the order given. Merge
+    diagnoses with a ``place`` and the same area, severity, condition and subject into a copy of the first; its
+    ``places`` lists their brokers. Of diagnoses without a place, keep the first for each area, severity, condition and
+    ``problem`` text."""
     merged: dict[tuple[Area, Severity, str, bool, str], Diagnosis] = {}
     for one in diagnoses:
         has_place = bool(one.place)

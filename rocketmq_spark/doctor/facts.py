@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
 from rocketmq_spark.model import UNFILTERED, MessageFilter, MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.remoting.replicas import FROM_MASTER
 from rocketmq_spark.wire.body.connections import GroupConnections
 from rocketmq_spark.wire.body.inspection import GroupSwitches
 
@@ -18,6 +19,8 @@ class Job:
 
     ``group``: of a streaming read, or that of the pulls of a batch read; None: the job uses none. ``is_member``: the
     job joins the group. ``starts_at_group``: without a checkpoint it begins at the group's committed offsets.
+    ``read_from``: the option ``readFrom``. ``waits_for_master``: it reads nothing more of a broker without a master,
+    whatever ``read_from``: a batch read, which is planned at masters, or ``consumeOrderly``, whose locks they grant.
     """
 
     topics: tuple[str, ...] = ()
@@ -29,6 +32,13 @@ class Job:
     message_model: str = "CLUSTERING"
     message_filter: MessageFilter = UNFILTERED
     reads_retry_topic: bool = False
+    read_from: str = FROM_MASTER
+    waits_for_master: bool = False
+
+    @property
+    def reads_slaves(self) -> bool:
+        """Return whether ``readFrom`` lets the job pull from slaves."""
+        return self.read_from != FROM_MASTER
 
 
 class Environment(NamedTuple):
@@ -77,12 +87,15 @@ RouteResult = TopicRoute | RocketMQError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """The servers of a job. ``name_servers``: each one's result for each topic. ``proxies``: each gRPC address with the
+    """The servers of a job. ``name_servers``: each one's result for each topic. ``brokers``: masters; ``slaves``: of
+    each broker the slave with the lowest ID, if the job reads slaves, with ``failure``, ``version`` and ``trials``
+    only. ``proxies``: each gRPC address with the
     errors of a session, by topic, empty text for the session itself. ``advertised``: addresses of brokers that the name
     servers listed; ``address_map``: of ``brokerAddressMap``, by advertised address."""
 
     name_servers: Mapping[str, Mapping[str, RouteResult]] = field(default_factory=dict)
     brokers: tuple[BrokerFacts, ...] = ()
+    slaves: tuple[BrokerFacts, ...] = ()
     proxies: Mapping[str, tuple[RocketMQError, ...]] = field(default_factory=dict)
     unchecked: tuple[str, ...] = ()
     advertised: frozenset[str] = frozenset()

@@ -82,10 +82,16 @@ def _job(options: ConnectionOptions) -> Job:
                 message_model=options.message_model,
                 message_filter=options.message_filter,
                 reads_retry_topic=options.reads_retry_topic,
+                read_from=options.read_from,
+                waits_for_master=options.consume_orderly,
             )
         case BatchReadOptions():
             return Job(
-                topics=options.listed_topics, group=options.consumer_group, message_filter=options.message_filter
+                topics=options.listed_topics,
+                group=options.consumer_group,
+                message_filter=options.message_filter,
+                read_from=options.read_from,
+                waits_for_master=True,
             )
         case WriteOptions():
             topics = () if options.topic is None else (options.topic,)

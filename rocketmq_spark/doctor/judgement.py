@@ -15,6 +15,7 @@ from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, diagnosis_of, in_or
 from rocketmq_spark.doctor.facts import Environment, Job, ServerFacts
 from rocketmq_spark.doctor.groups import group_diagnoses
 from rocketmq_spark.doctor.permissions import permission_diagnoses
+from rocketmq_spark.doctor.slaves import replica_diagnoses
 from rocketmq_spark.doctor.topics import topic_diagnoses
 from rocketmq_spark.doctor.versions import broker_version_diagnoses, clock_diagnoses, environment_diagnoses
 from rocketmq_spark.errors import OptionError
@@ -31,6 +32,7 @@ def judge(
             *name_server_diagnoses(servers),
             *proxy_diagnoses(servers),
             *topic_diagnoses(job, servers),
+            *replica_diagnoses(job, servers),
             *broker_diagnoses(servers),
             *address_map_diagnoses(servers),
             *unchecked_diagnoses(servers),

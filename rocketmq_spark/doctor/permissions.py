@@ -27,13 +27,16 @@ class _Refusal(NamedTuple):
 def permission_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
     """Return a diagnosis for each trial that a broker refused with a condition of ``_BY_CONDITION``. Other refusals
     have none: they are effects of a trial, which uses queues that no topic has."""
-    diagnoses = (
-        _BY_CONDITION.get(trial.error.condition, _ignored)(_Refusal(job, broker, trial, trial.error))
-        for broker in servers.brokers
-        for trial in broker.trials
-        if isinstance(trial.error, BrokerError)
-    )
+    diagnoses = (refusal_diagnosis(job, broker, trial) for broker in servers.brokers for trial in broker.trials)
     return [diagnosis for diagnosis in diagnoses if diagnosis is not None]
+
+
+def refusal_diagnosis(job: Job, broker: BrokerFacts, trial: Trial) -> Diagnosis | None:
+    """Return the diagnosis of one trial, as ``permission_diagnoses`` does; None if the broker did not refuse it, or for
+    another condition."""
+    if not isinstance(trial.error, BrokerError):
+        return None
+    return _BY_CONDITION.get(trial.error.condition, _ignored)(_Refusal(job, broker, trial, trial.error))
 
 
 def _ignored(_refusal: _Refusal) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.doctor.diagnosis import Diagnosis, Severity
-from rocketmq_spark.doctor.facts import Environment, Job, ServerFacts
+from rocketmq_spark.doctor.facts import BrokerFacts, Environment, Job, ServerFacts
 from rocketmq_spark.wire.remoting.mq_version import release_name
 
 EXECUTORS = "Python, PySpark and network of the executors"
@@ -23,7 +24,7 @@ class Report(NamedTuple):
 
     @property
     def is_sound(self) -> bool:
-        """Whether the job has no problem; it may have warnings."""
+        """Whether the job has no problem; it may have warnings and notes."""
         return all(one.severity is not Severity.PROBLEM for one in self.diagnoses)
 
 
@@ -37,7 +38,8 @@ def report_of(
         return Report(diagnoses, tuple(checked), ("servers: correct the options first", EXECUTORS))
     checked += [f"name server {address}" for address in servers.name_servers]
     checked += [f"proxy {address}" for address in servers.proxies]
-    checked += [_broker(broker.name, broker.server, broker.version) for broker in servers.brokers]
+    checked += [_broker("broker", broker) for broker in servers.brokers]
+    checked += [_broker("slave of broker", slave) for slave in servers.slaves]
     unchecked = [*servers.unchecked, *_unchecked(job, servers), EXECUTORS]
     return Report(diagnoses, tuple(checked), tuple(unchecked))
 
@@ -49,9 +51,10 @@ def _environment(environment: Environment) -> str:
     return f"this machine: Python {python}, PySpark {environment.pyspark or 'missing'}, decoder {decoder}"
 
 
-def _broker(name: str, server: str, version: int) -> str:
-    """Return the line of a checked broker, without a version if that is 0, unknown."""
-    return f"broker {name} at {server}" + (f", {release_name(version)}" if version else "")
+def _broker(kind: str, broker: BrokerFacts) -> str:
+    """Return the line of a checked broker or slave, without a version if that is 0, unknown."""
+    version = f", {release_name(broker.version)}" if broker.version else ""
+    return f"{kind} {broker.name} at {broker.server}{version}"
 
 
 def _unchecked(job: Job, servers: ServerFacts) -> Iterator[str]:
@@ -88,12 +91,14 @@ def as_text(report: Report) -> str:
 
 def _verdict(diagnoses: Sequence[Diagnosis]) -> str:
     """Return "sound: no problem found" without a diagnosis. Else return "not sound" if one is a problem, or "sound",
-    with the numbers of problems and warnings."""
-    problems = sum(one.severity is Severity.PROBLEM for one in diagnoses)
-    warnings = len(diagnoses) - problems
+    with the numbers of problems and warnings, and that of notes if there are any."""
     if not diagnoses:
         return "sound: no problem found"
-    return f"{'not sound' if problems else 'sound'}: problems: {problems}, warnings: {warnings}"
+    counts = Counter(one.severity for one in diagnoses)
+    problems = counts[Severity.PROBLEM]
+    notes = f", notes: {counts[Severity.NOTE]}" if counts[Severity.NOTE] else ""
+    verdict = "not sound" if problems else "sound"
+    return f"{verdict}: problems: {problems}, warnings: {counts[Severity.WARNING]}{notes}"
 
 
 def as_json(report: Report) -> str:

@@ -1,4 +1,4 @@
-"""Diagnoses of topics: missing, not readable or not writable, brokers without a master."""
+"""Diagnoses of topics: missing, not readable or not writable."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ def topic_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
 
 def _route_diagnoses(job: Job, route: TopicRoute) -> Iterator[Diagnosis]:
     """Yield one diagnosis of all brokers, if there are any, on which the topic has no queue that the job can read, or
-    write with ``is_writing``: a warning if another broker has one, else a problem. Then yield a problem for each other
-    broker without a master in the route."""
-    verb, permission = ("write", PERM_WRITE) if job.is_writing else ("read", PERM_READ)
-    usable = [data for data in route.queues if data.permission & permission and _count(job, data)]
+    write with ``is_writing``: a warning if another broker has one, else a problem."""
+    verb = "write" if job.is_writing else "read"
+    usable = usable_queues(job, route)
     unusable = [data for data in route.queues if data not in usable]
     if unusable:
         yield Diagnosis(
@@ -44,16 +43,13 @@ def _route_diagnoses(job: Job, route: TopicRoute) -> Iterator[Diagnosis]:
             "-p 6 -r 4 -w 4 -c <cluster>'.",
             severity=Severity.WARNING if usable else Severity.PROBLEM,
         )
-    for data in usable:
-        if route.master_address(data.broker_name) is None:
-            yield Diagnosis(
-                area=Area.TOPICS,
-                condition="MASTER_UNAVAILABLE",
-                problem=f"Broker '{data.broker_name}' of topic '{route.topic}' has no master in the route",
-                advice="Start the broker's master, and check that it registers with the name servers.",
-                place=data.broker_name,
-                subject=data.broker_name,
-            )
+
+
+def usable_queues(job: Job, route: TopicRoute) -> list[QueueData]:
+    """Return the entries of the brokers on which the topic has a queue that the job can read, or write with
+    ``is_writing``, with or without a master."""
+    permission = PERM_WRITE if job.is_writing else PERM_READ
+    return [data for data in route.queues if data.permission & permission and _count(job, data)]
 
 
 def _count(job: Job, data: QueueData) -> int:

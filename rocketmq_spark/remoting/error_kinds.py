@@ -36,6 +36,20 @@ is_topic_missing_at_broker: Final = _code_in(ResponseCode.TOPIC_NOT_EXIST)
 is_busy: Final = _code_in(ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL)
 """Whether a broker rejects requests of any kind for a moment, without processing them."""
 
+is_pull_forbidden: Final = _code_in(ResponseCode.NO_PERMISSION)
+"""Whether a broker, a topic or a group does not permit a pull, for another reason than ACL 2.0. Source:
+``broker/processor/PullMessageProcessor.java``."""
+
+_is_system_busy: Final = _code_in(ResponseCode.SYSTEM_BUSY)
+
+
+def is_slave_read_disabled(error: RocketMQError) -> bool:
+    """Return whether a broker rejected a pull because it is a slave without ``slaveReadEnable``, by the remark: other
+    rejections with this code begin otherwise. Source: ``broker/processor/PullMessageProcessor.java#rejectRequest``,
+    ``remoting/netty/NettyRemotingAbstract.java#processRequestCommand``."""
+    return _is_system_busy(error) and _remark(error).startswith("[REJECTREQUEST]")
+
+
 _has_no_member: Final = _code_in(ResponseCode.CONSUMER_NOT_ONLINE)
 
 
