@@ -15,10 +15,13 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "rocketmq_spark/_version.py
 
 # What the listener of rocketmq_spark.metrics needs.
 PROMETHEUS = ["prometheus-client>=0.21"]
+# What rocketmq_spark.plot_lag needs.
+PLOT = ["matplotlib>=3.9"]
 # What the tests and the demo need besides the connector itself. The embedded broker needs only Java. With setuptools
 # the tests install the package without a network; what the official client says of the protocol, ours is held against.
 TEST = [
     *PROMETHEUS,
+    *PLOT,
     "pytest>=8",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.5",
@@ -29,7 +32,7 @@ TEST = [
     "setuptools>=70.1",
 ]
 # The benchmark's progress bar and chart; how busy processes are.
-BENCH = ["matplotlib>=3.9", "psutil>=6", "tqdm>=4.66"]
+BENCH = [*PLOT, "psutil>=6", "tqdm>=4.66"]
 MUTATE = ["mutmut==3.8.1"]
 # With types of what speaks gRPC.
 CHECK = ["ruff>=0.15,<0.18", "mypy>=1.15,<3", "import-linter>=2.7,<3", "types-grpcio", "types-protobuf"]
@@ -90,6 +93,7 @@ setup(
     ],
     extras_require={
         "prometheus": PROMETHEUS,
+        "plot": PLOT,
         "test": TEST,
         "dev": TEST + CHECK + MUTATE + STUBS,
         "bench": BENCH,

@@ -183,6 +183,7 @@ def test_a_client_without_a_jvm_reads_each_message_once_stops_and_writes(client_
     assert (seen["rows"], seen["isActive"], sorted(seen["batch"])) == (MESSAGE_COUNT, False, client_run.sent)
     assert table_bodies(client_run.folder / "table") == client_run.sent
     messages, group = client_run.messages, client_run.group
+    assert seen["drawn"] == [messages.name]
     assert (messages.lag(group), messages.members(group)) == (INSERTED_COUNT, [])
     assert stored_count(client_run.copies) == MESSAGE_COUNT
 

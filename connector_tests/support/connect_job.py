@@ -65,7 +65,14 @@ def stream(spark: SparkSession, options: Mapping[str, str], folder: str) -> dict
     rocketmq_spark.stop(query, timeout_s=END_TO_END_S)
     show([progress.json for progress in query.recentProgress])
     rows = sum(source["numInputRows"] for progress in query.recentProgress for source in progress["sources"])
-    return {"lag": shown["lag"], "lagByQueue": shown["lagByQueue"], "rows": rows, "isActive": query.isActive}
+    drawn = [line.get_label() for line in rocketmq_spark.plot_lag(query).axes[0].get_lines()]
+    return {
+        "lag": shown["lag"],
+        "lagByQueue": shown["lagByQueue"],
+        "drawn": drawn,
+        "rows": rows,
+        "isActive": query.isActive,
+    }
 
 
 def shown_of(query: Any) -> dict[str, Any]:

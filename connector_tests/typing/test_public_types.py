@@ -54,6 +54,8 @@ ACCEPTED = [
     "rocketmq_spark.run_available_now(frame.writeStream)",
     "rocketmq_spark.run_available_now(frame.writeStream, lambda writer: writer.toTable('orders'))",
     "rocketmq_spark.progress_of(query)[0].get('lag')",
+    "rocketmq_spark.plot_lag(query)",
+    "rocketmq_spark.plot_lag(query, by='queue')",
     "EmbeddedCluster(2, separate_jvms=True, store_dir=Path('s'), broker_config={'a': 'b'}).start()",
 ]
 
@@ -66,6 +68,9 @@ REFUSED = [
     "rocketmq_spark.send_back([{'topic': 't'}], {})",
     "rocketmq_spark.send_back(frame, {'retryTopic': True})",
     "rocketmq_spark.stop('the query')",
+    "rocketmq_spark.plot_lag('the query')",
+    "rocketmq_spark.plot_lag(query, by='broker')",
+    "rocketmq_spark.plot_lag(query, 'queue')",
     "EmbeddedCluster(brokers='two')",
     "cluster.create_topic('orders', perm='rw')",
 ]

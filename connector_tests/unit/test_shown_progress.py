@@ -44,3 +44,8 @@ def test_a_query_shows_its_last_progress_and_none_before_the_first() -> None:
     before: Any = SimpleNamespace(lastProgress=None)
     after: Any = SimpleNamespace(lastProgress=progress(json.dumps(OURS)))
     assert (progress_of(before), progress_of(after)) == ([], [OURS])
+
+
+def test_a_progress_that_is_no_dict_shows_its_own_fields() -> None:
+    event: Any = SimpleNamespace(sources=[SimpleNamespace(latestOffset=json.dumps(OURS))])
+    assert progress_of(event) == [OURS]

@@ -55,7 +55,9 @@ def progress_of(query: StreamingQuery | StreamingQueryProgress | dict[str, Any])
 def latest_offsets(query: StreamingQuery | StreamingQueryProgress | dict[str, Any]) -> list[Any]:
     """Return the ``latestOffset`` of each source in a progress, or in a query's last one, as a value; [] before the
     first progress. None if it cannot be parsed, or is an offset of this connector without progress fields."""
-    progress: Any = query if isinstance(query, dict) else query.lastProgress
+    progress: Any = query
+    if not isinstance(query, dict) and not hasattr(query, "sources"):
+        progress = query.lastProgress
     return [_parsed(_field(source, "latestOffset")) for source in _sources(progress)]
 
 
