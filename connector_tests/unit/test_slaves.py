@@ -70,6 +70,11 @@ def test_a_job_at_masters_needs_no_slave(job: Job) -> None:
     assert lines(job, servers(ONLY_MASTER)) == []
 
 
+def test_without_topics_no_broker_is_judged() -> None:
+    """The route is then that of a topic which each broker has."""
+    assert lines(replace(FROM_SLAVE, topics=()), servers(ONLY_SLAVES, masters=())) == []
+
+
 # ------------------------------------------------------------------------------------------------- without a slave
 
 
@@ -157,6 +162,7 @@ def test_an_unreachable_slave_of_an_unreachable_master_is_a_problem() -> None:
 def test_a_failure_that_fails_the_job_at_the_slave_is_severer(job: Job, severity: Severity) -> None:
     (one,) = found(job, servers(BOTH, replace(SLAVE, failure=UNTRUSTED)))
     assert (one.severity, one.condition) == (severity, "TLS_CERTIFICATE_UNTRUSTED")
+    assert "Until then" not in one.advice
 
 
 @pytest.mark.parametrize(("job", "severity"), [(FROM_SLAVE, Severity.PROBLEM), (AUTO, Severity.WARNING)])
@@ -164,6 +170,10 @@ def test_a_slave_that_is_too_old_is_reported(job: Job, severity: Severity) -> No
     (one,) = found(job, servers(BOTH, replace(SLAVE, version=391)))
     assert (one.severity, one.condition) == (severity, "UNSUPPORTED_BROKER_VERSION")
     assert one.problem == "Slave b:10911 of broker 'broker-a' has a RocketMQ before 4.9, which is too old"
+
+
+def test_a_slave_of_unknown_version_serves() -> None:
+    assert lines(FROM_SLAVE, servers(BOTH, replace(SLAVE, version=0))) == []
 
 
 def test_a_slave_that_may_not_be_read_is_reported_with_its_setting() -> None:
