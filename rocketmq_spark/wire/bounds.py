@@ -152,8 +152,8 @@ BOUNDS: Final = (
 
 
 def check_values(text: str, bound: Bound) -> None:
-    """Raise ValueError if the JSON ``text`` may hold more values than ``bound`` allows, else do nothing. Count 1 and
-    each of ``, { [``, also within strings, so the count may be too large; a text of up to ``bound.maximum`` characters
-    always passes."""
+    """Raise ValueError if the JSON ``text`` may hold more values than ``bound`` allows. The count is 1 plus the number
+    of ``, { [``, also within strings, so it may be too large. A text of up to ``bound.maximum`` characters always
+    passes."""
     if len(text) > bound.maximum:
         bound.check(1 + text.count(",") + text.count("{") + text.count("["))

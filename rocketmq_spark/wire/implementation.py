@@ -44,8 +44,9 @@ def _check_contract(extension: ModuleType) -> None:
 
 
 def native_module(name: str, requested: str | None) -> ModuleType | None:
-    """Import and return module ``name``, which needs the native extension. ``requested``, value of ``VARIABLE``: with
-    ``python`` import nothing and return None; with None, not set, return None if the module is unavailable.
+    """Import and return module ``name``, which needs the native extension. ``requested``: value of ``VARIABLE``.
+    ``python`` imports nothing and returns None. None (not set) returns None if the module is unavailable. ``native``
+    requires it.
 
     Raises OptionError[INVALID_OPTION_VALUE] for another value, also "", OptionError[NATIVE_DECODER_UNAVAILABLE] with
     ``native`` if ``name`` or the extension cannot be imported, or the extension has another ``CONTRACT``.
@@ -103,5 +104,5 @@ def response_template() -> type[ResponseTemplate]:
 
 
 def _requested_implementation() -> str | None:
-    """Return the value of ``VARIABLE``, unchecked; None if it is unset or empty."""
+    """Return the value of ``VARIABLE``, unchecked, or None if it is unset or empty."""
     return os.environ.get(VARIABLE) or None

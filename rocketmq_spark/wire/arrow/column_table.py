@@ -47,20 +47,20 @@ class Column:
     null_when: str | None = None
 
     def value_in(self, message: MessageExt) -> object:
-        """Return the column's value in ``message`` as ``pyarrow.array`` accepts it for a column of this type; None for
-        a missing property or a time out of range."""
+        """Return the column's value in ``message``, as ``pyarrow.array`` accepts it. Return None for a missing property
+        or a time out of range."""
         if (name := self.property_name) is not None:
             return message.properties.get(name)
         return self.arrow_value(getattr(message, self.field))
 
     def arrow_value(self, value: Any) -> object:
-        """Return ``value``, of an attribute of MessageExt, as ``pyarrow.array`` accepts it for a column of this type:
-        ms as microseconds, a dict as a list of pairs, other values unchanged. None for None or a time out of range."""
+        """Return ``value``, of an attribute of MessageExt, as ``pyarrow.array`` accepts it: a time in ms as
+        microseconds, a dict as a list of pairs, all else unchanged. Return None for None or a time out of range."""
         return None if value is None else _AS_ARROW.get(self.type, _unchanged)(value)
 
     @property
     def property_name(self) -> str | None:
-        """Return the name of the property; None for a column that is not a property's."""
+        """Return the name of the property, or None if the column is no property."""
         return self.field.removeprefix(_OF_PROPERTY) if self.field.startswith(_OF_PROPERTY) else None
 
 
@@ -74,7 +74,7 @@ def _unchanged(value: Any) -> object:
 
 
 def _microseconds(milliseconds: int) -> int | None:
-    """Return ms as microseconds; None before FIRST_TIMESTAMP_MS or after LAST_TIMESTAMP_MS."""
+    """Return ms as microseconds, or None before FIRST_TIMESTAMP_MS or after LAST_TIMESTAMP_MS."""
     return milliseconds * 1000 if FIRST_TIMESTAMP_MS <= milliseconds <= LAST_TIMESTAMP_MS else None
 
 

@@ -59,11 +59,11 @@ all its properties."""
 
 
 class BatchTooLargeError(ValueError):
-    """Each message can be decoded, but one call cannot hold all: see ``DECOMPRESSED_LIMIT_BYTES``,
-    ``REPEATED_LIMIT_BYTES``. Retry with fewer messages, or with fewer rows of one.
+    """One call cannot hold all messages (``DECOMPRESSED_LIMIT_BYTES``, ``REPEATED_LIMIT_BYTES``), though each can be
+    decoded. Retry with fewer messages or rows.
 
-    ``split_at``: queue offsets, ascending, at which to split the call so that the bodies of no part exceed the limit
-    together; () if they are unknown.
+    ``split_at``: ascending queue offsets at which to split the call, so that the bodies of each part are within the
+    limit; () if they are unknown.
     """
 
     def __init__(self, problem: str = "", split_at: Sequence[int] = ()) -> None:
@@ -101,10 +101,10 @@ class ColumnDecoder:
     """Decoder of pull response bodies of one queue to record batches of ``schema``, in Python and numpy. Tasks call
     ``decode`` or ``decode_with_undecodable`` for the bodies of one or several pulls.
 
-    ``columns``: names of ``COLUMNS`` in the order of the result, any other is a property's; only these are decoded.
-    ``tags``: keep messages with one of these, because brokers compare hashes; None: all. ``is_unfiltered``: bodies have
-    all messages, so that positions can be counted; None: True without ``tags``. ``restores_origin``: the queue is one
-    of a retry topic; rows show the topic and ID that the message had before it was sent back, as in Java's clients
+    ``columns``: names of ``COLUMNS`` or of properties, in the order of the result; only these are decoded. ``tags``:
+    keep messages with one of these, because brokers compare hashes; None: all. ``is_unfiltered``: bodies have all
+    messages, so that positions can be counted; None: True without ``tags``. ``restores_origin``: the queue is one of a
+    retry topic. Its rows show topic and ID of the message before it was sent back, as in Java's clients
     (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
 
     Not thread-safe.
@@ -133,13 +133,12 @@ class ColumnDecoder:
         of the queue that the broker stored and does not deliver."""
 
     def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
-        """Decode the messages with queue offsets in ``[begin_offset, end_offset)`` and one of the tags, in order, to a
-        batch that owns its memory; without rows if there are none. Fastest with 1 to 4 MiB of bodies in a call; 2 GiB
-        fail an assertion.
+        """Decode the messages with queue offsets in ``[begin_offset, end_offset)`` and one of the tags, in order. The
+        batch owns its memory, and may be empty. Fastest with 1 to 4 MiB of bodies in a call; 2 GiB fail an assertion.
 
         Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first damaged record, as ``decode_messages`` does
-        for its body, also outside of the offsets. Damage within a compressed body or an inner batch, and more than
-        DECOMPRESSED_LIMIT_BYTES of decompressed bodies, count only where these are decoded.
+        for its body, also outside of the offsets. A damaged compressed body or inner batch, and more than
+        DECOMPRESSED_LIMIT_BYTES of decompressed bodies, count only where they are decoded.
         """
         offset_range = range(begin_offset, end_offset)
         try:
@@ -154,14 +153,14 @@ class ColumnDecoder:
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
         """Decode like ``decode``, and return (batch, undecodable messages), both in order. Undecodable messages have
-        rows in the batch too, with a null body. ``response_offsets``: the offsets ``(begin, end)`` of each body, or
-        none. They limit the messages of an inner batch and, if bodies have all messages, determine each offset;
-        ``max_displacement`` then grows. All messages of an undecodable inner batch have rows, with its properties:
-        their tags are unknown.
+        rows in the batch too, with a null body. An undecodable inner batch has a row for each message, with the batch's
+        properties, since their tags are unknown. ``response_offsets``: the offsets ``(begin, end)`` of each body, or
+        none. They limit the messages of an inner batch. If bodies have all messages, they determine each offset;
+        ``max_displacement`` then grows.
 
-        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a wrong layout, after which no record can be found; if
-        only a producer's false flags of IPv6 hosts are the cause, the message is undecodable instead. Raises
-        BatchTooLargeError, for a retry with smaller calls, if decompressed bodies exceed DECOMPRESSED_LIMIT_BYTES
+        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a wrong layout, after which no record can be found. A
+        layout that only a producer's false flags of IPv6 hosts cause makes the message undecodable instead. Raises
+        BatchTooLargeError, for a retry with smaller calls, if the decompressed bodies exceed DECOMPRESSED_LIMIT_BYTES
         together, or rows of undecodable messages REPEATED_LIMIT_BYTES.
         """
         offset_range = range(begin_offset, end_offset)
@@ -197,9 +196,9 @@ class ColumnDecoder:
     def _with_undecodable(
         self, decoded: _DecodedRows, found: Mapping[int, UndecodableMessage], offset_range: range
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
-        """Merge rows of the undecodable messages ``found`` (by byte position) that have offsets in ``offset_range`` and
-        may have one of the tags into the decoded rows. Return the batch and these messages, both in order. Raises
-        BatchTooLargeError if these rows exceed REPEATED_LIMIT_BYTES and the range has more than one offset."""
+        """Merge the rows of undecodable messages into the decoded rows; return the batch and these messages, both in
+        order. Omit messages outside ``offset_range`` or with other tags. ``found``: by byte position. Raises
+        BatchTooLargeError if the rows exceed REPEATED_LIMIT_BYTES and the range has more than one offset."""
         undecodable = {place: found[place] for place in sorted(found) if self._has_rows(found[place], offset_range)}
         rows_bytes = sum(message.rows_bytes(offset_range) for message in undecodable.values())
         if rows_bytes > REPEATED_LIMIT_BYTES and offset_range.stop - offset_range.start > 1:
@@ -229,15 +228,14 @@ class ColumnDecoder:
             return index_records(frames.select(~np.isin(frames.begins, list(malformed)))), malformed
 
     def batch_builder(self, data_bytes: int, max_rows: int) -> BatchBuilder | None:
-        """Return a builder for about ``data_bytes`` of bodies and at most ``max_rows`` rows; None in this class, which
-        has none."""
+        """Return None: only a native decoder has a builder."""
         return None
 
     def _decode_all(self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]) -> _DecodedRows:
-        """Decode ``records``, whose layout is correct, to rows in order, without messages that have none of the tags,
-        and of inner batches only those in ``offset_range``. ``bodies_bytes``: sizes of response bodies, for errors.
+        """Decode ``records``, whose layout is correct, to rows in order. Omit messages without one of the tags, and
+        messages of inner batches outside ``offset_range``. ``bodies_bytes``: sizes of response bodies, for errors.
 
-        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a record that cannot be decoded, also if the
+        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a record that cannot be decoded, and if the
         decompressed bodies together exceed DECOMPRESSED_LIMIT_BYTES.
         """
         is_inner_batch = records.has_flags(MessageSysFlag.INNER_BATCH)
@@ -282,8 +280,8 @@ class ColumnDecoder:
     def _decode_inner_batches(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> tuple[list[MessageExt], Positions]:
-        """Decode ``records``, all inner batches; return the messages in ``offset_range`` with one of the tags, in
-        order, and for each the byte position of its record. Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE]."""
+        """Decode ``records``, all inner batches. Return the messages in ``offset_range`` with one of the tags, in
+        order, and the byte position of each one's record. Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE]."""
         messages: list[MessageExt] = []
         places: list[int] = []
         for begin, found in self._decode_each(records, offset_range, bodies_bytes):
@@ -295,9 +293,9 @@ class ColumnDecoder:
     def _decode_each(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> Iterator[tuple[int, list[MessageExt]]]:
-        """Yield, for each record in order, the byte position at which it begins in ``records.data``, and its messages,
-        whatever their tags; of an inner batch only those in ``offset_range``. Decode lazily, by the scalar decoder.
-        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE], also if all together exceed DECOMPRESSED_LIMIT_BYTES."""
+        """Yield for each record, in order, its byte position in ``records.data`` and its messages, with any tags; of an
+        inner batch only those in ``offset_range``. Lazy and scalar. Raises
+        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE], also if all together exceed DECOMPRESSED_LIMIT_BYTES."""
         data, left_bytes = memoryview(records.data), DECOMPRESSED_LIMIT_BYTES
         bounds = zip(records.begins.tolist(), records.ends.tolist(), records.next_offsets.tolist(), strict=True)
         for begin, end, next_offset in bounds:
@@ -313,8 +311,8 @@ class ColumnDecoder:
         return message.queue_offset in offset_range and (self._tags is None or message.tags in self._tags)
 
     def _has_rows(self, undecodable: UndecodableMessage, offset_range: range) -> bool:
-        """Return whether an undecodable message has offsets in ``offset_range`` and one of the tags, if the decoder has
-        any; the tags of an inner batch are unknown and not compared."""
+        """Return whether an undecodable message has offsets in ``offset_range``, and one of the tags, if the decoder
+        has tags. The tags of an inner batch are unknown, and not compared."""
         is_kept = self._tags is None or undecodable.is_inner_batch or undecodable.message.tags in self._tags
         return is_kept and undecodable.row_count(offset_range) > 0
 

@@ -44,8 +44,8 @@ def property_of(name: str, values: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def properties_of(maps: pa.MapArray) -> pa.BinaryArray:
-    """Return all properties in each row's map of text to text, encoded one after another, in the map's order; empty
-    where the map is null, null where a value in it is."""
+    """Return each row's properties, in the map's order, encoded one after another. A null map becomes empty, a map with
+    a null value becomes null."""
     names, values = maps.keys.cast(pa.binary()), maps.items.cast(pa.binary())
     entries = pa.ListArray.from_arrays(maps.offsets, _joined(names, _SPLIT_SCALAR, values, _END_SCALAR))
     return pc.if_else(maps.is_valid(), pc.binary_join(entries, _NOTHING), _NOTHING)

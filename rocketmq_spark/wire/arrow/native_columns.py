@@ -44,18 +44,16 @@ class NativeColumnDecoder(ColumnDecoder):
         self._native_decoder = _native.Decoder(fields, broker_name, None if tags is None else sorted(tags))
 
     def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
-        """Decode the messages with queue offsets in ``[begin_offset, end_offset)`` and one of the tags, in order: with
-        the native decoder if it accepts the call, else by ``ColumnDecoder.decode``; result and errors are the same.
-        Releases the GIL; no other thread may write to the bodies meanwhile."""
+        """Decode as ``ColumnDecoder.decode`` does, with the same result and errors, but by the native decoder if it
+        accepts the call. Releases the GIL; no other thread may write to the bodies meanwhile."""
         batch = self.decode_fast_path(bodies, begin_offset, end_offset)
         return super().decode(bodies, begin_offset, end_offset) if batch is None else batch
 
     def decode_with_undecodable(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
-        """Return (batch, undecodable messages), with the same result and errors as
-        ``ColumnDecoder.decode_with_undecodable``, which decodes the call unless the native decoder accepts it: then no
-        message is undecodable."""
+        """Decode as ``ColumnDecoder.decode_with_undecodable`` does, with the same result and errors. If the native
+        decoder accepts the call, no message is undecodable."""
         batch = self.decode_fast_path(bodies, begin_offset, end_offset, response_offsets)
         return (
             super().decode_with_undecodable(bodies, begin_offset, end_offset, response_offsets)
@@ -76,7 +74,7 @@ class NativeColumnDecoder(ColumnDecoder):
         return None if decoded is None else _batch(self.schema, *decoded)
 
     def batch_builder(self, data_bytes: int, max_rows: int) -> NativeBatchBuilder | None:
-        """Return a builder for about ``data_bytes`` of bodies and at most ``max_rows`` rows; None if bodies are
+        """Return a builder for about ``data_bytes`` of bodies and at most ``max_rows`` rows. Return None if bodies are
         unfiltered but there are tags."""
         if not self._is_supported:
             return None
@@ -114,8 +112,8 @@ def _batch(schema: pa.Schema, row_count: int, memories: Sequence[Memories]) -> p
 
 
 def _array(kind: pa.DataType, length: int, memories: Memories) -> pa.Array:
-    """Return an array of ``length`` values on ``memories``, without a copy. ``memories``: Arrow's buffers of the type
-    in order, None for a missing one; for a map: row offsets, then offsets and data of the names, then of the values."""
+    """Return an array of ``length`` values on ``memories``, without a copy. ``memories``: Arrow's buffers of the type,
+    in order; None for a missing one. A map has row offsets, then offsets and data of names, then of values."""
     if pa.types.is_map(kind):
         row_begins = _array(pa.int32(), length + 1, [None, memories[0]])
         count = row_begins[-1].as_py()

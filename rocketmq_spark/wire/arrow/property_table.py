@@ -1,7 +1,7 @@
 """Properties of many messages at once, equal to those of ``properties.decode_properties``.
 
 Messages of one producer mostly have the same properties in the same order. Then names are only compared with the first
-row's (``UniformTable``); else each is looked up (``MixedTable``).
+row's (``UniformTable``). Otherwise each name is looked up (``MixedTable``).
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class MixedTable:
 
 
 def read_properties(records: RecordIndex) -> PropertyTable:
-    """Parse the properties of all records, at least one: to a UniformTable if all have the same names in the same
-    order, none twice, else to a MixedTable. Malformed UTF-8 becomes U+FFFD; a property without a name or value is
+    """Parse the properties of all records, at least one. Return a UniformTable if all have the same names in the same
+    order, none twice, else a MixedTable. Malformed UTF-8 becomes U+FFFD. Properties without a name or value are
     omitted."""
     rows = as_text(_terminated(records))
     _, offsets, text = rows.buffers()
@@ -122,9 +122,9 @@ def read_properties(records: RecordIndex) -> PropertyTable:
 def _names_of_every_row(
     text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Numbers, ends: Numbers
 ) -> tuple[bytes, ...] | None:
-    """Return the names of the first row's properties if all rows have the same names in the same order. None if they do
-    not, if the first row has none, or if a name is repeated. ``row_ends``: end of each row in ``text``; ``begins``,
-    ``splits``, ``ends``: positions of each property, of all rows."""
+    """Return the names of the first row's properties if all rows have the same names in the same order. Otherwise
+    return None, also if the first row has none, or a name is repeated. ``row_ends``: end of each row in ``text``;
+    ``begins``, ``splits``, ``ends``: positions of each property, of all rows."""
     width, remainder = divmod(len(ends), len(row_ends))
     if not width or remainder or not (ends[width - 1 :: width] + 1 == row_ends).all():
         return None
@@ -183,8 +183,8 @@ def _find(text: npt.NDArray[np.uint8], byte: int) -> Numbers:
 
 
 def _last_of_each_name(row_begins: Numbers, codes: Numbers, code_count: int) -> Positions | None:
-    """Return, ascending, the indices of properties whose name does not recur later in their row; None if no row repeats
-    a name. ``codes``: number of each property's name, below ``code_count``."""
+    """Return, ascending, the indices of properties whose name does not recur later in their row. Return None if no row
+    repeats a name. ``codes``: number of each property's name, less than ``code_count``."""
     row_count = len(row_begins) - 1
     cells = row_count * code_count
     keys = np.repeat(np.arange(row_count, dtype=np.int64) * code_count, np.diff(row_begins)) + codes

@@ -31,9 +31,9 @@ class RecordColumns:
     """Columns of records without inner batches, each computed on call, with one value per record. ``ColumnDecoder``
     reads them.
 
-    Methods are named as the attributes of MessageExt, and return their values; but times are in microseconds, not ms,
-    and null where ``TIMESTAMP_TYPE`` cannot hold them. ``body`` raises DamagedBodyError, also if all compressed bodies
-    together exceed ``limit_bytes``.
+    Methods have the names and values of MessageExt's attributes. Only times differ: they are in microseconds, and null
+    where ``TIMESTAMP_TYPE`` cannot hold them. ``body`` raises DamagedBodyError, also if all compressed bodies together
+    exceed ``limit_bytes``.
     """
 
     def __init__(self, records: RecordIndex, broker_name: str, limit_bytes: int) -> None:
@@ -42,8 +42,8 @@ class RecordColumns:
         self._broker_name = broker_name
 
     def values_of(self, column: Column) -> pa.Array:
-        """Return the values of ``column``, a message column or a property's, in the order of the records; null for a
-        missing property or a time out of range. Raises DamagedBodyError for column ``body``, as ``body`` does."""
+        """Return the values of a message column or property, one per record; null for a missing property or a time out
+        of range. Raises DamagedBodyError for column ``body``, as ``body`` does."""
         if (name := column.property_name) is not None:
             return self.properties_table.value_of(name)
         values: pa.Array = getattr(self, column.field)()
@@ -67,8 +67,8 @@ class RecordColumns:
         return pc.coalesce(producers_id, self.offset_msg_id()) if producers_id.null_count else producers_id
 
     def origin_topic(self) -> pa.StringArray:
-        """Return the topic that the message had before it was sent back for retry (RETRY_TOPIC); the topic in which it
-        is stored if it was not."""
+        """Return the topic before the message was sent back for retry (RETRY_TOPIC), or the topic in which it is stored
+        if it was not sent back."""
         return pc.coalesce(self.properties_table.value_of(RETRY_TOPIC), self.topic())
 
     def origin_msg_id(self) -> pa.StringArray:

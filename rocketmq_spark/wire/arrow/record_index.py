@@ -109,10 +109,11 @@ def frame_records(
     bodies: Sequence[Buffer], response_offsets: ResponseOffsets = (), *, is_unfiltered: bool = False
 ) -> RecordFrames:
     """Join pull response bodies, and find their records. Raises DamagedRecordError for a wrong size or magic number.
-    Bodies of 2 GiB together fail an assertion. ``response_offsets``: empty, or one pair for each body.
+    Bodies of 2 GiB together fail an assertion.
 
-    ``is_unfiltered``: each response has all messages of its offsets. With ``response_offsets`` their queue offsets are
-    then counted, see ``_places``; where a stored one differs, the joined data has the counted one.
+    ``response_offsets``: empty, or one pair for each body. ``is_unfiltered``: each response has all messages of its
+    offsets. With both, queue offsets are counted (``_places``). Where a stored offset differs, the joined data has the
+    counted one.
     """
     data = b"".join(bodies)
     assert len(data) < _DATA_LIMIT_BYTES, "Arrow's 32-bit offsets would overflow"
@@ -136,13 +137,13 @@ def frame_records(
 def _places(
     stored: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], response_offsets: ResponseOffsets
 ) -> npt.NDArray[np.int64] | None:
-    """Return the queue offset of each record: first offset of its response plus position in it, where the response can
-    be counted, else the stored one. Return None if all equal the stored ones. ``stored``: stored offset of each record;
-    ``counts``: number of records of each response.
+    """Return the queue offset of each record, or None if all equal the stored ones. The offset is the response's first
+    offset plus the record's position if the response can be counted, else the stored offset. ``stored``: stored offset
+    of each record. ``counts``: number of records of each response.
 
     A broker writes an offset into a message before it adds the message to the consume queue. If that fails, it delivers
-    each later message one offset below the stored one, until it restarts. A response can be counted if it has one
-    record for each of its offsets, and no record's stored offset is below the counted one.
+    each later message one offset before the stored one, until it restarts. A response can be counted if it has one
+    record for each of its offsets, and no stored offset is smaller than the counted one.
     """
     firsts, afters = np.array(response_offsets, np.int64).T
     begins = np.cumsum(counts) - counts
@@ -222,7 +223,7 @@ def gather(data: Any, kind: np.dtype[Any], positions: Positions | Numbers) -> np
 
 def _follow_sizes(data: bytes, bodies_bytes: Sequence[int]) -> Positions:
     """Return the begin of each record in ``data``, which joins bodies of ``bodies_bytes`` each. Raises
-    DamagedRecordError if a record's size is below the minimum, or a body does not end with a record."""
+    DamagedRecordError for a record smaller than the minimum, and for a body that does not end with a record."""
     begins: list[int] = []
     append, unpack = begins.append, _SIZE.unpack_from
     position = body_end = 0

@@ -1,7 +1,7 @@
 """Undecodable messages: their body cannot be read, or their parts are not where their lengths imply.
 
-Such a body is a damaged stream or none, one that expands beyond the limit, or an inner batch that is none or has
-another number of messages than the queue offsets that the broker assigned.
+Such a body is no valid stream, expands beyond the limit, or is no valid inner batch: one whose number of messages is
+the number of queue offsets that the broker assigned.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _NO_OFFSET: Final = range(0)
 
 @dataclass(frozen=True, slots=True)
 class UndecodableMessage:
-    """``message`` has body and sysFlag as stored; ``problem`` is why its body cannot be read; ``count`` is the number
-    of queue offsets that the broker assigned."""
+    """``message``: with body and sysFlag as stored. ``problem``: why its body cannot be read. ``count``: number of
+    queue offsets that the broker assigned."""
 
     message: MessageExt
     problem: str
@@ -83,9 +83,9 @@ class CheckedRecords(NamedTuple):
 
 
 def check_bodies(records: RecordIndex, broker_name: str, *, has_body: bool) -> CheckedRecords:
-    """Decode suspect records one by one, each within DECOMPRESSED_LIMIT_BYTES, and return which of them are
-    undecodable, and the decompressed sizes of the others. Suspect are inner batches and, with ``has_body``, compressed
-    records; others are not in the result. The layout of all must be correct. Raise nothing for bodies."""
+    """Decode suspect records one by one, each within DECOMPRESSED_LIMIT_BYTES. Return the undecodable ones, and the
+    decompressed sizes of the decodable ones. Suspect are inner batches and, with ``has_body``, compressed records. The
+    layout of all must be correct. Raise nothing for bodies."""
     is_suspect = records.has_flags(MessageSysFlag.INNER_BATCH)
     if has_body:
         is_suspect |= records.has_flags(MessageSysFlag.COMPRESSED)
@@ -117,9 +117,9 @@ def find_malformed(frames: RecordFrames, broker_name: str) -> dict[int, Undecoda
 def decode_each(
     body: Buffer, next_offsets: Iterable[int] = (), *, broker_name: str
 ) -> Iterator[MessageExt | UndecodableMessage]:
-    """Yield the messages of a pull response body, in order, as ``decode_messages`` would, and in the place of a record
-    that cannot be decoded its UndecodableMessage. DECOMPRESSED_LIMIT_BYTES is the limit of each record.
-    ``next_offsets``: those of ``RecordFrames``; empty if unknown.
+    """Yield the messages of a pull response body, in order, as ``decode_messages`` would. A record that cannot be
+    decoded yields its UndecodableMessage. DECOMPRESSED_LIMIT_BYTES is the limit of each record. ``next_offsets``: those
+    of ``RecordFrames``; empty if unknown.
 
     Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] at a record whose layout is wrong beyond its flags of IPv6.
     """
@@ -138,8 +138,8 @@ def decode_each(
 
 def reach_to(records: RecordIndex, offset: int, broker_name: str) -> Mask:
     """Return a mask of the inner batches ``[begin, end)`` with begin < ``offset`` < end; ``offset_count`` determines
-    the end. Raises ValueError for a wrong layout of one that may reach ``offset``: it begins less than INNER_MESSAGES
-    below, and its upper limit is above."""
+    the end. Raises ValueError for a wrong layout of a batch that may reach ``offset``: its begin is less than
+    INNER_MESSAGES before ``offset``, and its upper limit after ``offset``."""
     begins = records.head["queue_offset"]
     is_before = records.has_flags(MessageSysFlag.INNER_BATCH) & (begins < offset)
     reaches = is_before & (records.next_offsets > offset) & (offset - begins < INNER_MESSAGES.maximum)

@@ -29,14 +29,14 @@ class BatchAck(NamedTuple):
 
 
 def encode_batch_ack(broker_name: str, acks: Iterable[BatchAck]) -> bytes:
-    """Return the body of a BATCH_ACK_MESSAGE to broker ``broker_name``, as JSON. Raises ValueError for an offset below
-    the ``start_offset`` of its ack."""
+    """Return the body of a BATCH_ACK_MESSAGE to broker ``broker_name``, as JSON. Raises ValueError for an offset less
+    than its ack's ``start_offset``."""
     return json.dumps({"brokerName": broker_name, "acks": [_fields(ack) for ack in acks]}).encode()
 
 
 def _fields(ack: BatchAck) -> dict[str, object]:
     """Return an ack as an object of the body, its offsets as a bit set in Base64: bit ``i`` is ``start_offset + i``.
-    Raises ValueError for an offset below ``start_offset``."""
+    Raises ValueError for an offset less than ``start_offset``."""
     return {
         "c": ack.group,
         "t": ack.topic,

@@ -55,8 +55,8 @@ def _connections(entry: Object) -> GroupConnections:
     subscriptions = table(entry, "subscriptionTable").items()
     return GroupConnections(
         members=tuple(map(_member, objects(entry, "connectionSet"))),
-        consume_type=_name(entry, "consumeType"),
-        message_model=_name(entry, "messageModel"),
+        consume_type=_text_or_empty(entry, "consumeType"),
+        message_model=_text_or_empty(entry, "messageModel"),
         subscriptions={
             as_text(topic, "a topic"): read_subscription(as_object(value, "subscriptionTable"))
             for topic, value in subscriptions
@@ -69,12 +69,12 @@ def _member(entry: Object) -> MemberConnection:
     missing, or if any field has a wrong type."""
     return MemberConnection(
         client_id=text(entry, "clientId"),
-        address=_name(entry, "clientAddr"),
-        language=_name(entry, "language"),
+        address=_text_or_empty(entry, "clientAddr"),
+        language=_text_or_empty(entry, "language"),
         version=int64(entry, "version"),
     )
 
 
-def _name(entry: Object, name: str) -> str:
-    """Return the string in field ``name``, empty if it is missing. Raises ValueError for another value."""
+def _text_or_empty(entry: Object, name: str) -> str:
+    """Return the string in field ``name``, "" if it is missing or null. Raises ValueError for another type."""
     return "" if entry.get(name) is None else text(entry, name)

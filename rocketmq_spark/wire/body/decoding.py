@@ -1,9 +1,9 @@
 """Decoding of JSON bodies, and their common elements.
 
-Bodies are the JSON of requests and responses other than messages. In all modules of this package but ``batch_ack``
-every ``decode_`` raises RemoteProtocolError[MALFORMED_RESPONSE.BODY], every ``encode_``
-LocalProtocolError[INVALID_MESSAGE]; fields are written in the order of their names, sets in a fixed order. Functions
-that read a part of a body raise ValueError, which ``decode_body`` converts.
+Bodies are the JSON of requests and responses other than messages. Every ``decode_`` raises
+RemoteProtocolError[MALFORMED_RESPONSE.BODY]. Every ``encode_`` raises LocalProtocolError[INVALID_MESSAGE], except in
+``batch_ack``; it writes fields in the order of their names, sets in a fixed order. Functions that read a part of a body
+raise ValueError, which ``decode_body`` converts.
 
 Source: ``remoting/protocol/body/*.java`` and its neighbours ``route``, ``admin``, ``heartbeat``.
 """
@@ -37,9 +37,9 @@ def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object]
 
 def by_queue(entry: Object, name: str, read: Callable[[object, str], T]) -> dict[MessageQueue, T]:
     """Return the object in field ``name`` as a dict by queue. Its keys are queues, as objects or as texts of objects;
-    ``read(value, name)`` converts each value. Raises ValueError if the field is missing or a key is no queue, the
-    errors of ``read``, and RemoteProtocolError[MALFORMED_RESPONSE.BODY] for a text that begins with ``{`` and cannot be
-    parsed."""
+    ``read(value, name)`` converts each value. Raises ValueError if the field is missing or a key is no queue, and the
+    errors of ``read``. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] for a text that begins with ``{`` and cannot
+    be parsed."""
     rows = table(entry, name).items()
     return {message_queue(as_object(_key(key), "a key of " + name)): read(value, name) for key, value in rows}
 

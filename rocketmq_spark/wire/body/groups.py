@@ -19,8 +19,8 @@ from rocketmq_spark.wire.remoting.typed import Object, int64, objects, texts
 
 
 class GroupRetrySettings(NamedTuple):
-    """Maximum number of redeliveries, and number of queues of the retry topic; with 0 queues the broker keeps no
-    message that is sent back for retry."""
+    """Maximum number of redeliveries, and number of queues of the retry topic. With 0 queues the broker drops messages
+    that are sent back for retry."""
 
     max_times: int
     queue_count: int

@@ -26,14 +26,14 @@ class GroupSwitches(NamedTuple):
 
 
 def decode_clock(body: bytes | memoryview) -> int | None:
-    """Decode the response to GET_BROKER_RUNTIME_INFO: the broker's clock (Unix ms), up to ``CLOCK_STEP_MS`` too small;
-    None if the broker does not report start and uptime. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    """Decode the response to GET_BROKER_RUNTIME_INFO: the broker's clock (Unix ms), up to ``CLOCK_STEP_MS`` too small.
+    Return None if the broker reports no start or uptime. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("runtime info", body, lambda info: _clock_ms(table(info, "table")))
 
 
 def _clock_ms(info: Object) -> int | None:
-    """Return the sum of start and uptime, the broker's clock in Unix ms; None if one is missing or has another format.
-    Raises ValueError for a sum of more than 64 bits. Source: ``store/StoreStatsService.java#getFormatRuntime``."""
+    """Return the sum of start and uptime, the broker's clock in Unix ms, or None if one is missing or malformed. Raises
+    ValueError for a sum of more than 64 bits. Source: ``store/StoreStatsService.java#getFormatRuntime``."""
     started, uptime = info.get("bootTimestamp"), _UPTIME.fullmatch(str(info.get("runtime")))
     if not isinstance(started, str) or not started.isdecimal() or uptime is None:
         return None
@@ -42,8 +42,8 @@ def _clock_ms(info: Object) -> int | None:
 
 
 def clock_ahead_ms(clock_ms: int, sent_ms: int, received_ms: int) -> int:
-    """Return by how many ms, at least, a broker's clock is ahead of this machine's, negative if it is behind; 0 if the
-    two may be equal.
+    """Return by how many ms, at least, a broker's clock is ahead of this machine's. The number is negative if it is
+    behind, and 0 if both may be equal.
 
     ``clock_ms``: as ``decode_clock`` returns it. ``sent_ms``, ``received_ms``: when the request was sent and the
     response received, by this machine's clock.

@@ -36,9 +36,9 @@ def decode_cluster_info(body: bytes | memoryview) -> ClusterInfo:
 
 
 def _topic_route(topic: str, route: Object) -> TopicRoute:
-    """Return the route that a body describes. Raises ValueError for a missing or wrongly typed field, for a negative
-    number of queues, and if all brokers together have more read queues, or more write queues, than ROUTE_QUEUES allows.
-    An order configuration with invalid text raises nothing: see ``_ordered_brokers``."""
+    """Return the route that a body describes. Raises ValueError for a missing or wrongly typed field, a negative number
+    of queues, and more read queues or write queues than ROUTE_QUEUES allows. An invalid order configuration raises
+    nothing: see ``_ordered_brokers``."""
     queues = tuple(_queue_data(entry) for entry in objects(route, "queueDatas"))
     writable = {data.broker_name for data in queues if data.permission & PERM_WRITE}
     brokers = tuple(_with_acting(_broker_data(entry), entry, writable) for entry in objects(route, "brokerDatas"))
@@ -51,9 +51,9 @@ def _topic_route(topic: str, route: Object) -> TopicRoute:
 
 
 def _with_acting(broker: BrokerData, entry: Object, writable: Collection[str]) -> BrokerData:
-    """Return a copy of ``broker`` with ``is_acting``: True if its ``entry`` enables acting masters, it is not in
-    ``writable`` (names of brokers with write permission), and it has ID 0, but not ID 1. The name server lists a slave
-    that acts as master so. A master without write permission whose slave is not running looks the same. Source:
+    """Return a copy of ``broker`` with ``is_acting``. It is True for a broker with ID 0 but not ID 1, if ``entry``
+    enables acting masters, and ``writable`` (names of brokers with write permission) lacks it. So the name server lists
+    a slave that acts as master. A master without write permission whose slave is not running looks the same. Source:
     ``namesrv/routeinfo/RouteInfoManager.java#pickupTopicRouteData``."""
     may_act = entry.get("enableActingMaster") is True and broker.broker_name not in writable
     has_gap = MASTER_ID in broker.addresses and FIRST_SLAVE_ID not in broker.addresses

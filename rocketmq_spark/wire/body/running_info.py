@@ -54,7 +54,7 @@ class ConsumerRunningInfo:
 
 
 def encode_consumer_running_info(info: ConsumerRunningInfo) -> bytes:
-    """Return the body of the response to GET_CONSUMER_RUNNING_INFO, without ``jstack`` if that is None. Raises
+    """Return the body of the response to GET_CONSUMER_RUNNING_INFO, without ``jstack`` if it is None. Raises
     LocalProtocolError[INVALID_MESSAGE] for text that is not valid Unicode."""
     fields: dict[str, object] = {
         "mqPopTable": {},

@@ -30,8 +30,8 @@ _JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 class SubscriptionData:
     """Subscription to one topic. Source: ``remoting/protocol/heartbeat/SubscriptionData.java``.
 
-    A broker filters by ``code_set``, hashes that tags may share; the puller must filter again by ``tags_set``. Both
-    empty: all messages, or, with another ``expression_type`` than TAG, those that ``sub_string`` selects.
+    A broker filters by ``code_set``, hashes of tags; the puller must filter again by ``tags_set``, since tags may share
+    a hash. Both empty: all messages, or, with another ``expression_type`` than TAG, those that ``sub_string`` selects.
     ``version_ms``: a broker replaces a subscription only by a newer one.
     """
 
@@ -44,13 +44,14 @@ class SubscriptionData:
 
 
 def build_subscription(topic: str, expression: str, version_ms: int, expression_type: str = TAG) -> SubscriptionData:
-    """Return a subscription. Of type TAG: by the tags of ``TagA || TagB``; to all messages for ``*`` or a blank
-    expression, which is sent as ``*``. Of another type: by ``expression``, unchecked, as only the broker can check
+    """Return a subscription. Type TAG selects by the tags of ``TagA || TagB``, or all messages for ``*`` or a blank
+    expression, which is sent as ``*``. Another type selects by ``expression``, unchecked: only the broker can check
     SQL92.
 
-    Raises LocalProtocolError[INVALID_MESSAGE] for an expression of type TAG that has only separators. Source:
-    ``remoting/protocol/filter/FilterAPI.java#build`` -- differs: Java accepts ``" * "`` and ``" || "`` as subscriptions
-    that match no message.
+    Raises LocalProtocolError[INVALID_MESSAGE] for an expression of type TAG that has only separators.
+
+    Source: ``remoting/protocol/filter/FilterAPI.java#build`` -- differs: Java accepts ``" * "`` and ``" || "`` as
+    subscriptions that match no message.
     """
     if expression_type != TAG:
         return SubscriptionData(topic, expression, frozenset(), frozenset(), version_ms, expression_type)

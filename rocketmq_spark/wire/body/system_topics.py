@@ -32,9 +32,9 @@ REPLY_SUFFIX: Final = "_REPLY_TOPIC"
 
 
 def user_topics(topics: Iterable[str], cluster: ClusterInfo) -> list[str]:
-    """Return the distinct ``topics``, ascending, without system topics: SYSTEM_TOPICS, those that begin with
-    SYSTEM_PREFIX, and those named as a broker, a cluster, or a cluster with REPLY_SUFFIX. Retry topics and dead-letter
-    topics are kept. Source: ``broker/topic/TopicConfigManager.java#init``."""
+    """Return the distinct ``topics``, ascending, without system topics. System topics are SYSTEM_TOPICS, names that
+    begin with SYSTEM_PREFIX, and names of a broker, of a cluster, or of a cluster with REPLY_SUFFIX. Retry and
+    dead-letter topics are kept. Source: ``broker/topic/TopicConfigManager.java#init``."""
     system = SYSTEM_TOPICS | cluster.brokers.keys() | cluster.clusters.keys()
     system |= {name + REPLY_SUFFIX for name in cluster.clusters}
     return sorted(topic for topic in set(topics) - system if not topic.startswith(SYSTEM_PREFIX))

@@ -1,8 +1,8 @@
-"""What a task reports to the member that planned it, on another machine: lost offsets, and sizes of what it has read.
+"""Reports of tasks to the member that planned them, on another machine: lost offsets, and sizes of read data.
 
-RocketMQ has no request for that. A broker forwards GET_CONSUMER_RUNNING_INFO with its body, and no other client gives
-that request a body. Any client may send one, so a report begins with a token that only the member and its tasks know.
-Source: ``broker/processor/AdminBrokerProcessor.java#callConsumer``.
+RocketMQ has no request for reports. A broker forwards GET_CONSUMER_RUNNING_INFO with its body, and no other client
+gives this request a body. Any client may send one, so a report begins with a token that only the member and its tasks
+know. Source: ``broker/processor/AdminBrokerProcessor.java#callConsumer``.
 """
 
 from __future__ import annotations

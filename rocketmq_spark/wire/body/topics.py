@@ -59,8 +59,8 @@ def decode_topic_names(body: bytes | memoryview) -> list[str]:
 class ConsumeProgress:
     """Progress of a group in one queue. Source: ``remoting/protocol/admin/OffsetWrapper.java``.
 
-    ``broker_offset`` is the queue's max offset. ``consumer_offset`` is the group's committed offset, also 0 where it
-    has none. ``last_timestamp_ms``: store time of the message before ``consumer_offset``, 0 if that is deleted.
+    ``broker_offset``: the queue's max offset. ``consumer_offset``: the group's committed offset, also 0 without one.
+    ``last_timestamp_ms``: store time of the message before ``consumer_offset``, 0 if the message is deleted.
     """
 
     broker_offset: int

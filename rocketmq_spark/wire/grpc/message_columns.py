@@ -50,7 +50,7 @@ _READ_BYTES: Final = 16 * 1024
 
 
 class MessageWithBody(NamedTuple):
-    """A message and its plain body; None if that cannot be read, or was not requested."""
+    """A message and its plain body; the body is None if it cannot be read, or was not requested."""
 
     message: Message
     body: bytes | None
@@ -90,8 +90,8 @@ def decode_received(
 
 
 def _values(name: str, with_bodies: Sequence[MessageWithBody], broker_name: str) -> Iterable[Any]:
-    """Return one value of column ``name`` for each message, in order: null for a missing property, an empty receipt
-    handle, or a column that the protocol lacks. Names that are not in ``COLUMNS`` are names of properties."""
+    """Return one value of column ``name`` for each message, in order. Names that are not in ``COLUMNS`` are names of
+    properties. Null for a missing property, an empty receipt handle, and a column that the protocol lacks."""
     if name == BODY:
         return [one.body for one in with_bodies]
     if name == "brokerName":
@@ -137,8 +137,8 @@ def _body_or_problem(message: Message) -> tuple[bytes | None, str | None]:
 
 
 def _body(message: Message, limit_bytes: int) -> bytes:
-    """Return the body, decompressed if the proxy marked it as compressed: the first bytes select the type, GZIP, LZ4,
-    ZSTD or else ZLIB. Raises ValueError for a compressed body that cannot be decompressed or exceeds ``limit_bytes``
+    """Return the body, decompressed if the proxy marked it as compressed. Its first bytes select the type, GZIP, LZ4 or
+    ZSTD, else ZLIB. Raises ValueError for a compressed body that cannot be decompressed or exceeds ``limit_bytes``
     decompressed. A plain body has no limit; the proxy's digest of the body is not checked."""
     body = message.body
     if message.system_properties.body_encoding != Encoding.GZIP or not body:
@@ -190,12 +190,12 @@ def _name(resource: Resource) -> str:
 
 
 def _keys(message: Message) -> str | None:
-    """Return the keys, separated by blanks; None without any."""
+    """Return the keys, separated by blanks, or None without any."""
     return " ".join(message.system_properties.keys) or None
 
 
 def _tags(message: Message) -> str | None:
-    """Return the tag; None without one, or for an empty one."""
+    """Return the tag, or None if it is missing or empty."""
     return message.system_properties.tag or None
 
 
@@ -213,13 +213,13 @@ def _properties(message: Message) -> list[tuple[str, str]]:
 
 
 def _microseconds(at: Timestamp) -> int | None:
-    """Return a time as microseconds since 1970; None before FIRST_TIMESTAMP_MS or after LAST_TIMESTAMP_MS."""
+    """Return a time as microseconds since 1970, or None before FIRST_TIMESTAMP_MS or after LAST_TIMESTAMP_MS."""
     microseconds = at.seconds * 1_000_000 + at.nanos // 1_000
     return microseconds if FIRST_TIMESTAMP_MS <= microseconds // 1_000 <= LAST_TIMESTAMP_MS else None
 
 
 def _reconsume_times(message: Message) -> int:
-    """Return the delivery attempts minus one, wrapped to signed 32 bits: a proxy adds one to the number that a producer
+    """Return the delivery attempts minus one, wrapped to signed 32 bits. A proxy adds one to a number that a producer
     may have written."""
     attempt = message.system_properties.delivery_attempt
     return attempt - 1 if attempt > _MIN_INT else _MAX_INT

@@ -54,8 +54,8 @@ class Subscription:
     def receive(
         self, topic: str, broker_name: str, *, max_messages: int, invisible_ms: int, poll_ms: int
     ) -> pb.ReceiveMessageRequest:
-        """Build a request for up to ``max_messages`` messages of any queue of one broker, which are then invisible for
-        ``invisible_ms``; the proxy holds the request up to ``poll_ms`` without messages."""
+        """Build a request for up to ``max_messages`` messages of any queue of one broker. They are then invisible for
+        ``invisible_ms``. Without messages, the proxy holds the request up to ``poll_ms``."""
         request = pb.ReceiveMessageRequest(
             group=_named(self.group),
             message_queue=pb.MessageQueue(topic=_named(topic), id=-1, broker=pb.Broker(name=broker_name)),
@@ -72,8 +72,8 @@ class Subscription:
         return pb.AckMessageRequest(group=_named(self.group), topic=_named(topic), entries=entries)
 
     def change(self, topic: str, handle: str, invisible_ms: int, *, suspend: bool) -> pb.ChangeInvisibleDurationRequest:
-        """Build the request that makes a message invisible for ``invisible_ms`` from the request's arrival at the
-        broker on; with ``suspend`` the redelivery does not count as a delivery attempt."""
+        """Build the request that makes a message invisible for ``invisible_ms``, from its arrival at the broker. With
+        ``suspend`` the redelivery does not count as a delivery attempt."""
         request = pb.ChangeInvisibleDurationRequest(
             group=_named(self.group), topic=_named(topic), receipt_handle=handle, suspend=suspend
         )
@@ -125,8 +125,8 @@ class Identity(NamedTuple):
     credentials: Credentials | None
 
     def metadata(self, epoch_s: float) -> Metadata:
-        """Return the metadata of a call made at ``epoch_s`` (Unix seconds): client ID, language, version, protocol, and
-        if there are credentials, the signature of the time."""
+        """Return the metadata of a call made at ``epoch_s`` (Unix seconds): client ID, language, version and protocol.
+        With credentials also the signature of the time."""
         own = (
             ("x-mq-client-id", self.client_id),
             ("x-mq-language", "PYTHON"),
@@ -137,8 +137,8 @@ class Identity(NamedTuple):
 
 
 def _signed(credentials: Credentials, epoch_s: float) -> Metadata:
-    """Return the metadata entries that authenticate a call at ``epoch_s`` (Unix seconds): time in UTC, HMAC-SHA1
-    signature of the time by the secret key, and the security token, if any."""
+    """Return the metadata entries that authenticate a call at ``epoch_s`` (Unix seconds): the time in UTC, its
+    HMAC-SHA1 signature by the secret key, and the security token, if any."""
     date_time = datetime.fromtimestamp(epoch_s, UTC).strftime("%Y%m%dT%H%M%SZ")
     key = credentials.secret_key.reveal().encode()
     signature = hmac.new(key, date_time.encode(), hashlib.sha1).hexdigest().upper()

@@ -64,11 +64,11 @@ _MESSAGE_DELETED: Final = "failed: status is abnormal"
 
 
 def refusal_error(address: str, request: str, status: Status, *, topic: str = "") -> RocketMQError:
-    """Return, not raise, the error for a status other than OK of the proxy at ``address``. By code or remark, first
-    match: denied access, see ``_access_error``; RouteError for no readable queue or TOPIC_NOT_FOUND (``topic``: the
-    request's, "" without one); BrokerError for GROUP_NOT_FOUND.PROXY and FILTER_EXPRESSION_INVALID; OptionError for
-    INVALID_INVISIBLE_DURATION; BrokerError for PROXY_UNAVAILABLE after a transient code or remark
-    (``TRANSIENT_CODES``, ``_TRANSIENT_REMARKS``), else for PROXY_ERROR. Long remarks lose their middle."""
+    """Return, not raise, the error for a status other than OK of the proxy at ``address``. The first match counts:
+    denied access (``_access_error``); RouteError for no readable queue or TOPIC_NOT_FOUND (``topic``: the request's, or
+    ""); BrokerError[GROUP_NOT_FOUND.PROXY | FILTER_EXPRESSION_INVALID]; OptionError[INVALID_INVISIBLE_DURATION];
+    BrokerError[PROXY_UNAVAILABLE] for ``TRANSIENT_CODES`` or ``_TRANSIENT_REMARKS``, else BrokerError[PROXY_ERROR].
+    Long remarks lose their middle."""
     code, remark = status.code, _shorten(status.message or "(no remark)")
     if code in {Code.UNAUTHORIZED, Code.FORBIDDEN} and remark != _NO_READABLE_QUEUE:
         return _access_error(address, request, code, remark)
@@ -101,8 +101,8 @@ def _shorten(remark: str) -> str:
 
 
 def _access_error(address: str, request: str, code: int, remark: str) -> BrokerError:
-    """Return the error for a denied request: by the remark of ACL 2.0, see ``access_error``; for other remarks, as from
-    gateways, ACCESS_DENIED for the code FORBIDDEN, else CREDENTIALS_REJECTED."""
+    """Return the error for a denied request. The remark of ACL 2.0 selects it (``access_error``). Any other remark, as
+    from gateways, gives ACCESS_DENIED for the code FORBIDDEN, else CREDENTIALS_REJECTED."""
     known_error = access_error(address, request, code, remark)
     if known_error is not None:
         return known_error
@@ -119,7 +119,7 @@ def is_unknown_handle(status: Status) -> bool:
 
 
 def name_of(code: int) -> str:
-    """Return the protocol's name of a code; "an unknown code" for one that it does not list."""
+    """Return the protocol's name of a code, or "an unknown code"."""
     known_error = Code.DESCRIPTOR.values_by_number.get(code)
     return "an unknown code" if known_error is None else known_error.name
 
@@ -129,16 +129,16 @@ _MAX_LENGTH_BYTES: Final = 5
 
 
 def message_record(data: bytes, response: ReceiveMessageResponse) -> bytes:
-    """Return ``data``, which encodes ``response``, if it is one message field and nothing else; else encode a response
-    with only the message. ``data`` may have one message in several fields, which a decoder of the response merges. The
+    """Return ``data``, an encoding of ``response``, if it is one message field and nothing else, otherwise an encoding
+    of only the message. ``data`` may have one message in several fields, which a decoder of the response merges. The
     decoder of ``ReceivedMessages``, which reads many responses as one, would return a message for each field."""
-    if _is_single_message(data):
+    if _is_one_message_field(data):
         return data
     return ReceiveMessageResponse(message=response.message).SerializeToString()
 
 
-def _is_single_message(data: bytes) -> bool:
-    """Return whether one message field extends from the first to the last byte."""
+def _is_one_message_field(data: bytes) -> bool:
+    """Return whether ``data`` is one field ``message`` of a ReceiveMessageResponse, and nothing else."""
     length = 0
     for index, byte in enumerate(data[1 : 1 + _MAX_LENGTH_BYTES]):
         length |= (byte & 0x7F) << 7 * index

@@ -64,7 +64,7 @@ _PROPERTIES_LENGTH: Final = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class InnerMessage:
-    """One message of a batch: the parts that it does not share with the batch."""
+    """One message of a batch: the parts that differ between the batch's messages."""
 
     flag: int
     body: bytes
@@ -121,8 +121,8 @@ def _encode(message: Message) -> bytes:
 
 
 def _parts(reader: ByteReader) -> InnerParts:
-    """Read the next inner message, and advance past it. Raises ValueError if its declared size differs from that of its
-    parts, or too few bytes are left."""
+    """Read the next inner message, and advance past it. Raises ValueError if its declared size differs from the size of
+    its parts, or too few bytes remain."""
     begin = reader.position
     size_bytes, _, _, flag, body_bytes = reader.unpack(_HEAD, "inner head")
     body = reader.read(body_bytes, "inner body")

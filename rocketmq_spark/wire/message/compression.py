@@ -72,9 +72,9 @@ def _compress_lz4(body: memoryview) -> bytes:
 def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes:
     """Return the plain body of a message whose sysFlag has ``COMPRESSED``, which is not checked.
 
-    Raises ValueError if the type is unknown, if the stream is damaged or ends early, or if the result exceeds
-    ``limit_bytes`` (what the caller has left for several bodies) or DECOMPRESSED_BODY_BYTES (the limit of one body). An
-    empty body is b"" with LZ4 and ZSTD, and with ZLIB ends early.
+    Raises ValueError for an unknown type, a damaged or early ending stream, and a result larger than ``limit_bytes``
+    (the rest of a limit of several bodies) or DECOMPRESSED_BODY_BYTES (the limit of one body). An empty body is b""
+    with LZ4 and ZSTD; with ZLIB it ends early.
     """
     limit_bytes = min(limit_bytes, DECOMPRESSED_BODY_BYTES.maximum)
     kind = compression_kind(sys_flag)
@@ -101,9 +101,9 @@ def _decompress_zlib(body: Buffer, max_bytes: int) -> bytes:
 
 
 def _decompress_frames(body: Buffer, codec: str, max_bytes: int) -> bytes:
-    """Return the plain body of all frames, or its first ``max_bytes`` if it is longer; b"" for no frame. Raises
-    OSError if a frame is damaged or ends early. Read into a preallocated buffer: the stream's ``read`` allocates one
-    that it does not free when it raises."""
+    """Return the plain body of all frames, at most its first ``max_bytes``; b"" for no frame. Raises OSError if a frame
+    is damaged or ends early. Read into a preallocated buffer: ``stream.read`` allocates one, and does not free it when
+    it raises."""
     import pyarrow as pa
 
     stream = pa.CompressedInputStream(pa.BufferReader(body), codec)

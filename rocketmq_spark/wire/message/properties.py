@@ -62,9 +62,9 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Encode properties, in order, so that ``decode_properties`` returns the same; b"" for none. Raises
-    LocalProtocolError[INVALID_MESSAGE] for a name or value that is no str, is empty, has a separator (in a value 0x01
-    is accepted) or is not valid Unicode, and for more than PROPERTIES_LIMIT_BYTES. Reserved names are accepted."""
+    """Encode properties, in order, so that ``decode_properties`` returns the same; b"" for none. Reserved names are
+    accepted. Raises LocalProtocolError[INVALID_MESSAGE] for more than PROPERTIES_LIMIT_BYTES, and for a name or value
+    that is no str, is empty, has a separator (a value may have 0x01), or is not valid Unicode."""
     data = b"".join(_encoded(name, value) for name, value in properties.items())
     if len(data) > PROPERTIES_LIMIT_BYTES:
         raise _invalid(f"the properties have {len(data)} bytes, at most {PROPERTIES_LIMIT_BYTES} are possible")
@@ -77,8 +77,8 @@ def as_property_text(text: str, max_characters: int) -> str:
 
 
 def _encoded(name: str, value: str) -> bytes:
-    """Return one property, encoded. Raises LocalProtocolError[INVALID_MESSAGE] if name or value is no str, is empty or
-    not encodable in UTF-8, if the name contains 0x01 or 0x02, or the value 0x02."""
+    """Return one property, encoded. Raises LocalProtocolError[INVALID_MESSAGE] for a name or value that is no str, is
+    empty, is not encodable in UTF-8 or contains 0x02, and for a name with 0x01."""
     if not isinstance(name, str):
         raise _invalid(f"the name of property {name!r} must be text, not {type(name).__name__}")
     if not isinstance(value, str):

@@ -97,11 +97,12 @@ _IPV6_MORE_BYTES: Final = IPV6_HOST_BYTES - IPV4_HOST_BYTES
 
 def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
     """Decode all messages of a pull response body, in order, with decompressed bodies; an inner batch becomes its
-    messages. All messages use up DECOMPRESSED_LIMIT_BYTES (``counted_bytes``); a record that is decompressed or
-    unwrapped must fit into the rest.
+    messages. All messages use up DECOMPRESSED_LIMIT_BYTES (``counted_bytes``). A decompressed or unwrapped record must
+    fit into the rest.
 
-    Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first record that cannot be decoded or exceeds that
-    limit: ``index`` counts records from 0, ``position`` is where it begins, ``length_bytes`` the size of ``body``.
+    Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first record that cannot be decoded or exceeds the
+    limit. Its ``index`` counts records from 0, ``position`` is the begin of the record, ``length_bytes`` the size of
+    ``body``.
     """
     messages: list[MessageExt] = []
     left_bytes = DECOMPRESSED_LIMIT_BYTES
@@ -158,13 +159,13 @@ def decode_first(body: Buffer) -> MessageExt:
 
 
 def first_queue_offset(body: Buffer) -> int | None:
-    """Return the queue offset of the first record; None if ``body`` is shorter than the smallest record."""
+    """Return the queue offset of the first record, or None if ``body`` is shorter than the smallest record."""
     offsets = first_offsets(body)
     return None if offsets is None else offsets[0]
 
 
 def first_offsets(body: Buffer) -> tuple[int, int] | None:
-    """Return the queue offset and the commit log offset of the first record; None if ``body`` is shorter than the
+    """Return the queue offset and the commit log offset of the first record, or None if ``body`` is shorter than the
     smallest record. Check nothing else."""
     data = memoryview(body)
     if len(data) < MIN_RECORD_BYTES:
@@ -180,16 +181,15 @@ def decode_record(
     next_offset: int = MAX_OFFSET,
     decoded_offsets: range = ANY_OFFSET,
 ) -> list[MessageExt]:
-    """Decode the messages of one record: one, or those of an inner batch, one for each of its queue offsets. Bodies are
-    decompressed. An inner batch of one offset without the flag NEED_UNWRAP is one message.
+    """Decode the messages of one record, with decompressed bodies. An inner batch has one message for each of its queue
+    offsets. An inner batch of one offset without the flag NEED_UNWRAP is one message.
 
     ``next_offset``: at most the queue offset of the next record in the queue; MAX_OFFSET if unknown.
-    ``decoded_offsets``: only these messages of an inner batch are decoded and returned, possibly none; it has no effect
-    on other records.
+    ``decoded_offsets``: only these messages of an inner batch are decoded and returned, possibly none.
 
-    Raises ValueError for a wrong layout, for a body of more than ``limit_bytes`` when decompressed, for messages of an
-    inner batch that use more together (``counted_bytes``), for another number of messages than queue offsets, and for
-    an inner batch of several offsets without NEED_UNWRAP.
+    Raises ValueError for a wrong layout, and for a decompressed body, or messages of an inner batch together
+    (``counted_bytes``), of more than ``limit_bytes``. Also for an inner batch whose number of messages is not its
+    number of queue offsets, or which has several offsets without NEED_UNWRAP.
     """
     message = _decompressed(as_stored(record, broker_name), limit_bytes)
     count = offset_count(message, next_offset)
@@ -214,9 +214,9 @@ def decode_record(
 
 
 def counted_bytes(message: MessageExt) -> int:
-    """Return how many bytes of a limit of decompressed bytes a message uses: its body. A message of an inner batch also
-    uses ROW_BYTES and, for each property, PROPERTY_BYTES and its text, because a few compressed bytes may expand to
-    32,767 rows, or to thousands of properties."""
+    """Return how many bytes of a limit of decompressed bytes a message uses: the size of its body. A message of an
+    inner batch also uses ROW_BYTES, and for each property PROPERTY_BYTES and its text. A few compressed bytes may
+    expand to 32,767 rows, or to thousands of properties."""
     if not _has(message.sys_flag, MessageSysFlag.INNER_BATCH):
         return len(message.body)
     text = sum(PROPERTY_BYTES + len(name) + len(value) for name, value in message.properties.items())
@@ -224,13 +224,13 @@ def counted_bytes(message: MessageExt) -> int:
 
 
 def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
-    """Return the number of queue offsets that the broker assigned to a record: 1, except for one with the sysFlag
-    INNER_BATCH in a batch consume queue.
+    """Return the number of queue offsets that the broker assigned to a record: 1, except for an inner batch (sysFlag
+    INNER_BATCH) in a batch consume queue.
 
-    There a broker assigns INNER_NUM offsets to an inner batch, and adds the first one as INNER_BASE. For a broker
-    without such queues, a producer may set both properties itself. So return INNER_NUM only if INNER_BASE is the
-    record's own offset, INNER_NUM is at most 32,767 (INNER_MESSAGES), and the last of the offsets is below
-    ``next_offset`` (see ``decode_record``); else 1. Source: ``store/CommitLog.java#getMessageNum``,
+    Such a broker assigns INNER_NUM offsets to an inner batch, and adds the first one as INNER_BASE. For a broker
+    without such queues, a producer may set both properties itself. So INNER_NUM counts only if INNER_BASE is the
+    record's own offset, INNER_NUM is at most 32,767 (INNER_MESSAGES), and all offsets are less than ``next_offset``
+    (see ``decode_record``). Source: ``store/CommitLog.java#getMessageNum``,
     ``store/queue/BatchConsumeQueue.java#assignQueueOffset``.
     """
     properties = message.properties
@@ -266,8 +266,8 @@ def _has(sys_flag: int, bits: MessageSysFlag) -> bool:
 
 
 def _record_bytes(remaining: memoryview) -> int:
-    """Return the size that the first record in ``remaining`` declares. Raises ValueError if it is below the minimum or
-    larger than ``remaining``, or if ``remaining`` is below the minimum."""
+    """Return the size that the first record in ``remaining`` declares. Raises ValueError if it is less than the minimum
+    or larger than ``remaining``, or if ``remaining`` is too short for a record."""
     if len(remaining) < MIN_RECORD_BYTES:
         raise ValueError(f"only {len(remaining)} bytes are left")
     (total_bytes,) = _SIZE.unpack_from(remaining)
@@ -277,12 +277,12 @@ def _record_bytes(remaining: memoryview) -> int:
 
 
 def as_written(record: memoryview, broker_name: str) -> MessageExt:
-    """Decode one record, of at least MIN_RECORD_BYTES, as its broker wrote it: like ``as_stored``, but a record with
-    false flags of IPv6 hosts is decoded with IPv4 hosts.
+    """Decode one record, of at least MIN_RECORD_BYTES, as its broker wrote it. It differs from ``as_stored`` for a
+    record with false flags of IPv6 hosts, which is decoded with IPv4 hosts.
 
     A producer with an IPv4 host may set these flags. The broker then allocates space for IPv6 hosts and writes IPv4
-    ones, so that the surplus bytes follow the properties. It delivers such a record only if the bytes, read by the
-    flags, have lengths that it accepts.
+    hosts, so that surplus bytes follow the properties. It delivers such a record only if the lengths, read by the
+    flags, are possible.
 
     Raises ValueError as ``as_stored``. Source: ``store/MessageExtEncoder.java#encode``.
     """
@@ -346,7 +346,7 @@ def _decoded(record: memoryview, broker_name: str, host_flags: MessageSysFlag) -
 
 
 def _topic_length(magic: int) -> struct.Struct:
-    """Return the layout of the topic's length in a record with number ``magic``. Raises ValueError if that is not V1 or
+    """Return the layout of the topic's length in a record with number ``magic``. Raises ValueError unless it is V1 or
     V2."""
     if magic == MessageMagic.BLANK:
         raise ValueError("it is the blank end of a commit log file")

@@ -103,9 +103,8 @@ def encode(command: RemotingCommand, serialization: Serialization = Serializatio
 
 
 def decode(frame: bytes | memoryview) -> RemotingCommand:
-    """Decode a frame without its four length bytes, in the serialization that it names; the body is a view of
-    ``frame``. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] for an unknown serialization or a header that
-    cannot be decoded."""
+    """Decode a frame without its four length bytes; the body is a view of ``frame``. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.HEADER] for an unknown serialization or a header that cannot be decoded."""
     view = memoryview(frame)
     if len(view) < 4:
         raise _invalid_header(f"the frame has {len(view)} bytes")
@@ -174,7 +173,7 @@ def _decode_json(header: memoryview, body: memoryview) -> RemotingCommand:
 
 
 def _language(name: Any) -> LanguageCode:
-    """Return the language of that name; OTHER for an unknown name or no text."""
+    """Return the language of this name; OTHER for an unknown name or no text."""
     return _LANGUAGES.get(name, LanguageCode.OTHER) if type(name) is str else LanguageCode.OTHER
 
 
@@ -224,7 +223,7 @@ def _decode_binary(header: memoryview, body: memoryview) -> RemotingCommand:
 
 
 def _read_sized(size: struct.Struct, header: memoryview, position: int) -> tuple[str, int]:
-    """Read a length of layout ``size`` at ``position``; return the text of that many bytes after it, and the position
+    """Read a length of layout ``size`` at ``position``. Return the text of as many bytes after it, and the position
     after the text. Raises ValueError for a negative length, one beyond the header or text that is not UTF-8,
     struct.error if the length itself is cut."""
     (length,) = size.unpack_from(header, position)

@@ -2,9 +2,9 @@
 
     {"code":0,"extFields":{"nextBeginOffset":"64","maxOffset":"900", ...},"flag":1,"opaque":7,"remark":"FOUND", ...}
 
-Matching a header against a template costs a fraction of parsing it. The general codec defines the meaning: a template
-is made from a header that it has decoded, and only if both read the same from that header with other numbers. All that
-does not match is for the codec.
+Matching a header against a template costs a fraction of parsing it. The general codec defines the meaning. A template
+is made only if template and codec read the same from its header with other numbers. The codec decodes all headers that
+do not match.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class ResponseTemplate:
 def template_of(frame: memoryview, kind: type[ResponseTemplate] = ResponseTemplate) -> ResponseTemplate | None:
     """Make a template of class ``kind`` from a response, a frame without its length.
 
-    None if the response is not FOUND, does not have each of ``PARSED_FIELDS`` once as a number, or if the template
-    would read other numbers in it than the codec. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER].
+    Return None if the response is not FOUND, if a field of ``PARSED_FIELDS`` is missing, repeated or no number, or if
+    template and codec read different numbers. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER].
     """
     response = decode(frame)
     if PULL_STATUS.get(response.code) is not PullStatus.FOUND:
@@ -114,8 +114,8 @@ def _find_places(header: bytes) -> tuple[list[Place], bytes]:
 
 
 def _is_variable(name: bytes, mark: bytes) -> bool:
-    """Return whether a number may differ between responses, given its name and its quotation mark, empty outside of
-    extFields: all in extFields but ``CONSTANT_FIELDS``, and all ``PARSED_FIELDS``."""
+    """Return whether a number may differ between responses: it is one of ``PARSED_FIELDS``, or in extFields and none of
+    ``CONSTANT_FIELDS``. ``mark``: its quotation mark, empty outside of extFields."""
     return name not in CONSTANT_FIELDS and (bool(mark) or name in PARSED_FIELDS)
 
 

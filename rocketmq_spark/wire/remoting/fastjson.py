@@ -37,10 +37,10 @@ _starts_other: Final = re.compile(r"\{[ \t\r\n]*[^\"}]").match
 
 def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
     """Parse the one value in ``body``, in UTF-8. Keys that are objects become ``ObjectKey``, integer keys stay
-    integers.
+    integers. ``subject``: name of the body, for errors.
 
-    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] for invalid text, also for an escaped lone surrogate, and for
-    more than BODY_BYTES, BODY_VALUES or BODY_DEPTH allow; ``subject`` names the body in the error.
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] for invalid text, an escaped lone surrogate, and more than
+    BODY_BYTES, BODY_VALUES or BODY_DEPTH allow.
     """
     try:
         BODY_BYTES.check(len(body))
@@ -69,8 +69,8 @@ def _check_texts(value: object) -> None:
 
 
 class _Reader:
-    """Recursive parser of the value in ``text``, for ``parse_fastjson``. Methods return what they read and the position
-    after it. Not thread-safe."""
+    """Recursive parser of the value in ``text``, for ``parse_fastjson``. Methods return the parsed value and the
+    position after it. Not thread-safe."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -159,9 +159,9 @@ class _Reader:
 
 
 def write_fastjson(value: object) -> bytes:
-    """Encode ``value`` as fastjson does, in UTF-8; message queues may be values and keys, and keys are written as they
-    are, without conversion to text. Raises LocalProtocolError[INVALID_MESSAGE] for text that is not valid Unicode,
-    TypeError for a value that JSON does not have."""
+    """Encode ``value`` as fastjson does, in UTF-8. Message queues may be values and keys. Keys are not converted to
+    text. Raises LocalProtocolError[INVALID_MESSAGE] for text that is not valid Unicode, TypeError for a value that JSON
+    does not have."""
     try:
         return _write(value).encode()
     except UnicodeEncodeError as error:

@@ -108,8 +108,8 @@ _KINDS: Final[Mapping[str, tuple[Callable[[Any], str], Callable[[str], object]]]
 
 def _row(field: dataclasses.Field[Any]) -> _Row:
     """Return the table row of a field: its name here and on the wire, its conversions to and from text, and whether it
-    has no default. ``field.type`` is text, such as ``int | None``; its first type that has a kind determines the
-    conversions. Without such a type, raises StopIteration."""
+    is required. ``field.type`` is text, such as ``int | None``; its first type with a kind determines the conversions.
+    Without such a type, raises StopIteration."""
     kind = next(kind for kind in str(field.type).split(" | ") if kind in _KINDS)
     write, read = _KINDS[kind]
     return _Row(field.name, field.metadata["wire"], write, read, field.default is dataclasses.MISSING)

@@ -39,7 +39,7 @@ class FrameBuffer:
             self._chunks.append(memoryview(data))
 
     def next_frame(self) -> memoryview | None:
-        """Remove and return the next complete frame without its length; None until more bytes are fed.
+        """Remove and return the next complete frame without its length, or None until more bytes are fed.
 
         Raises RemoteProtocolError[FRAME_TOO_LARGE | MALFORMED_FRAME] for an impossible length, then again in each
         further call.
@@ -66,8 +66,8 @@ class FrameBuffer:
         return chunk[LENGTH_BYTES:end]
 
     def _collect(self) -> memoryview | None:
-        """Move bytes from the chunks into one copy of the next frame. Return it without its length once it is complete;
-        None until then, with the moved bytes kept for the next call. Raises the errors of ``next_frame``."""
+        """Move bytes from the chunks into one copy of the next frame. Return the frame without its length once it is
+        complete, until then None. The next call continues with the moved bytes. Raises the errors of ``next_frame``."""
         if not self._fill(LENGTH_BYTES) or not self._fill(LENGTH_BYTES + self._frame_bytes(self._unfinished)):
             return None
         frame, self._unfinished = self._unfinished, bytearray()
@@ -93,8 +93,8 @@ class FrameBuffer:
 
 
 def problem_with_length(length: int, peer: str, limit_bytes: int) -> RemoteProtocolError | None:
-    """Return, not raise, the error for an impossible length of a frame: FRAME_TOO_LARGE above ``limit_bytes``,
-    MALFORMED_FRAME below MIN_FRAME_BYTES; None for a valid one. ``length`` is that without its own four bytes."""
+    """Return, not raise, the error for an impossible length of a frame: FRAME_TOO_LARGE for more than ``limit_bytes``,
+    MALFORMED_FRAME for less than MIN_FRAME_BYTES, None for a valid one. ``length``: without its own four bytes."""
     if length > limit_bytes:
         return RemoteProtocolError("FRAME_TOO_LARGE", peer=peer, length_bytes=length, limit_bytes=limit_bytes)
     if length < MIN_FRAME_BYTES:

@@ -27,8 +27,8 @@ class Arenas:
 
     def reserve(self, min_bytes: int) -> bytearray:
         """Return an arena of at least ``min_bytes`` without views: a pooled one, else a new one of at least
-        ARENA_BYTES. A new one of exactly ARENA_BYTES joins the pool unless that has MAX_POOLED_ARENAS. The caller
-        reserves the arena only by keeping a view of it."""
+        ARENA_BYTES. A new one of exactly ARENA_BYTES joins the pool, up to MAX_POOLED_ARENAS. The caller reserves the
+        arena only by keeping a view of it."""
         for arena in self._arenas:
             if len(arena) >= min_bytes and _is_free(arena):
                 return arena
@@ -49,13 +49,10 @@ def _is_free(arena: bytearray) -> bool:
 
 
 class FrameArena:
-    """Splits the bytes received over one connection into frames, as ``FrameBuffer``; but the caller receives them into
-    ``writable_buffer``.
-
-    While a view of a frame exists, its bytes do not change. Memory: twice the part of the unfinished frame that has
-    arrived, not its announced length; that of a large frame is released after it.
-
-    Not thread-safe.
+    """Splits the bytes received over one connection into frames, as ``FrameBuffer``, but the caller receives them into
+    ``writable_buffer``. While a view of a frame exists, its bytes do not change. The memory is twice the arrived part
+    of the unfinished frame, not its announced length. The memory of a large frame is released after it. Not
+    thread-safe.
     """
 
     def __init__(self, peer: str, arenas: Arenas, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
@@ -105,8 +102,8 @@ class FrameArena:
         self._begin = begin
 
     def next_frame(self) -> memoryview | None:
-        """Return the next complete frame without its length, as a view, and mark it as read; None if it is not
-        complete.
+        """Return the next complete frame without its length, as a view, and mark it as read. Return None if it is
+        incomplete.
 
         For an impossible length set ``failure``, raise nothing, and return None from then on.
         """

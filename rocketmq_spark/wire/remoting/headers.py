@@ -320,7 +320,7 @@ class SendMessageResponse(Header):
 class ConsumerSendMsgBackRequest(Header):
     """RequestCode CONSUMER_SEND_MSG_BACK.
 
-    ``delay_level``: >= 1 is used as it is, 0 grows with the number of retries, < 0 sends the message to the DLQ at
+    ``delay_level``: >= 1 is the delay level, 0 grows with the number of retries, < 0 sends the message to the DLQ at
     once.
     """
 

@@ -1,4 +1,4 @@
-"""Meaning of a response code for the request that it responds to. Codes that are not in the table are refusals.
+"""Meaning of a response code for the request of the response. Codes that are not in the table are refusals.
 
 ``remoting.retry`` decides about refusals. Source: ``client/impl/MQClientAPIImpl.java``, where each method has its own
 switch.
@@ -113,6 +113,6 @@ def meaning_of(request_code: int, response: RemotingCommand) -> Meaning | None:
 
 
 def is_go_away(response: RemotingCommand) -> bool:
-    """Return whether the response is GO_AWAY, to a request of any kind: the server shuts down, and the caller must send
-    the request again over another connection."""
+    """Return whether the response is GO_AWAY, to a request of any kind. The server shuts down. The caller must send the
+    request again over another connection."""
     return response.code == ResponseCode.GO_AWAY

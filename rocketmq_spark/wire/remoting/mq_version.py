@@ -16,8 +16,8 @@ _PER_MINOR: Final = 20
 
 
 def version_name(number: int) -> str:
-    """Return RocketMQ's name of the version with this number, such as ``V5_5_0`` or ``V5_5_0_SNAPSHOT``; the number as
-    text below 4.0.0 and above 5.9.9. Source: ``common/MQVersion.java``."""
+    """Return RocketMQ's name of the version with this number, such as ``V5_5_0`` or ``V5_5_0_SNAPSHOT``. For a version
+    before 4.0.0 or after 5.9.9 return the number as text. Source: ``common/MQVersion.java``."""
     if not V4_0_0_SNAPSHOT <= number < HIGHER_VERSION:
         return str(number)
     minor, rest = divmod(number - V4_0_0_SNAPSHOT, _PER_MINOR)
@@ -26,8 +26,8 @@ def version_name(number: int) -> str:
 
 
 def release_name(number: int) -> str:
-    """Return the name of the release with this number for texts, such as "RocketMQ 5.1.4", also for its snapshot; "a
-    RocketMQ before 4.9" for an older one, 0 included."""
+    """Return the name of the release with this number, or of its snapshot, for texts: "RocketMQ 5.1.4". For an older
+    one, and for 0, return "a RocketMQ before 4.9"."""
     if number < V4_9_0_SNAPSHOT:
         return "a RocketMQ before 4.9"
     major, first = (5, V5_0_0_SNAPSHOT) if number >= V5_0_0_SNAPSHOT else (4, V4_9_0_SNAPSHOT)

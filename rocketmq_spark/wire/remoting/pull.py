@@ -61,8 +61,8 @@ PullOutcome: TypeAlias = PullResult | RocketMQError
 
 
 def suggested_broker_id(response: RemotingCommand) -> int:
-    """Return the ID of the server of the broker (0 is the master) from which the response suggests to pull next; the
-    master's if it has no valid suggestion. Source: ``remoting/protocol/header/PullMessageResponseHeader.java``."""
+    """Return the ID of the broker's server (0 is the master) that the response suggests for the next pull, or the
+    master's without a valid suggestion. Source: ``remoting/protocol/header/PullMessageResponseHeader.java``."""
     text = response.fields.get("suggestWhichBrokerId", "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_ID_DIGITS else MASTER_ID
 

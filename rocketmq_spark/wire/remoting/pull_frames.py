@@ -34,9 +34,9 @@ def pull_header(
     suspend_ms: int = 0,
     expression_type: str = TAG,
 ) -> PullMessageRequest:
-    """Return the header of a pull with its subscription, so that the broker needs no heartbeat of the group. If
-    ``suspend_ms`` > 0, the broker holds the pull for up to that time while there are no messages. Proxies forward it to
-    the queue's broker."""
+    """Return the header of a pull with its subscription, so that the broker needs no heartbeat of the group. While
+    there are no messages, the broker holds the pull up to ``suspend_ms``, if this is > 0. Proxies forward it to the
+    queue's broker."""
     return PullMessageRequest(
         consumer_group=group,
         topic=queue.topic,
@@ -88,8 +88,8 @@ def _fields(group: str, queue: MessageQueue, expression: str, expression_type: s
 
 
 def _header_with_places(fields: dict[str, str]) -> bytes:
-    """Return the JSON header of a pull with ``fields`` as a format: ``%d`` for opaque, offset and maximum number of
-    messages, in this order, then ``%b`` for the signature if ``fields`` have one. Raises
+    """Return the JSON header of a pull with ``fields`` as a format. It has ``%d`` for opaque, offset and maximum number
+    of messages, in this order, then ``%b`` for a signature in ``fields``. Raises
     LocalProtocolError[INVALID_MESSAGE]."""
     sample = encode(RemotingCommand(RequestCode.PULL_MESSAGE, opaque=PLACE, fields=fields))
     text = sample[FRAME_START_BYTES:].decode().replace("%", "%%")

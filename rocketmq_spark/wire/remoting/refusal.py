@@ -49,15 +49,15 @@ REFUSALS: Final[tuple[tuple[int, str, str], ...]] = (
 
 
 def access_error(address: str, request: str, code: int, remark: str) -> BrokerError | None:
-    """Return the error for a refusal by ACL 2.0, whatever its ``code``; None if the remark does not begin with one of
-    ``ACCESS_WORDS``. Raise nothing. ``request``: name of the refused request, for the error."""
+    """Return the error for a refusal by ACL 2.0, whatever its ``code``. Return None if the remark does not begin with
+    one of ``ACCESS_WORDS``. Raise nothing. ``request``: name of the refused request."""
     return _first_match(ACCESS_WORDS, address, request, code, remark)
 
 
 def refusal_error(address: str, request_code: int, response: RemotingCommand) -> BrokerError:
-    """Return the error for a response by which the server at ``address`` refuses a request: by the first entry of
-    ``REFUSALS`` that matches code and remark, else BROKER_ERROR. A remark is cut to REMARK_CHARACTERS, a missing one is
-    "(no remark)". Raise nothing."""
+    """Return the error for a response by which the server at ``address`` refuses a request. The first entry of
+    ``REFUSALS`` with its code and remark selects the error; without one it is BROKER_ERROR. A remark is cut to
+    REMARK_CHARACTERS, a missing one is "(no remark)". Raise nothing."""
     request, remark = code_name(RequestCode, request_code), (response.remark or "(no remark)")[:REMARK_CHARACTERS]
     rows = [(words, condition) for code, words, condition in REFUSALS if code == response.code]
     return _first_match(rows, address, request, response.code, remark) or BrokerError(
@@ -73,7 +73,7 @@ def refusal_error(address: str, request_code: int, response: RemotingCommand) ->
 def _first_match(
     rows: Iterable[tuple[str, str]], address: str, request: str, code: int, remark: str
 ) -> BrokerError | None:
-    """Return the error of the first of ``rows`` (as in ``ACCESS_WORDS``) that matches ``remark``; None without one."""
+    """Return the error of the first of ``rows`` (as in ``ACCESS_WORDS``) that matches ``remark``, or None."""
     for words, condition in rows:
         if (match := re.match(words, remark)) is not None:
             named = match.groupdict()

@@ -1,4 +1,5 @@
-"""Signed requests: two or three additional fields, the last of which is a signature over all others and the body.
+"""Signed requests: two or three additional fields. The last one is a signature over all fields but itself, and the
+body.
 
 RocketMQ's two access controls check it in the same way: ACL 1.0 (up to 5.3.2) and ACL 2.0 (since 5.3.0). A field added
 after signing invalidates the signature.
@@ -25,8 +26,8 @@ SIGNATURE: Final = "Signature"
 
 
 def sign(request: RemotingCommand, credentials: Credentials) -> RemotingCommand:
-    """Return a copy of ``request`` with the fields access key, security token if there is one, and the signature
-    (HMAC-SHA1 in Base64) over the values of all other fields, ordered by name, and the body."""
+    """Return a copy of ``request`` with the access key, the security token if there is one, and the signature. The
+    signature (HMAC-SHA1 in Base64) covers the values of all other fields, ordered by name, and the body."""
     fields = {**request.fields, **identity(credentials)}
     content = b"".join((*_values(fields), request.body))
     fields[SIGNATURE] = _base64(_hmac(credentials.secret_key, content).digest()).decode()

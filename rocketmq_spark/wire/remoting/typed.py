@@ -26,8 +26,8 @@ def as_text(value: object, name: str) -> str:
 
 
 def as_int64(value: object, name: str) -> int:
-    """Return ``value`` if it is an integer of at most 64 bits, signed, and no bool. Raises ValueError, with
-    ``name``, for another value."""
+    """Return ``value`` if it is an integer, and no bool, of at most 64 bits, signed. Raises ValueError, with ``name``,
+    for another value."""
     number = _expect(int, value, name)
     if not INT64_MIN <= number <= INT64_MAX:
         raise ValueError(f"{name} has more than 64 bits")
@@ -45,7 +45,7 @@ def text(entry: Object, name: str) -> str:
 
 
 def int64(entry: Object, name: str) -> int:
-    """Return the integer in field ``name``. Raises ValueError if it is missing or of another type."""
+    """Return the integer in field ``name``. Raises ValueError if it is missing, of another type, or exceeds 64 bits."""
     return as_int64(entry.get(name), name)
 
 
