@@ -1,8 +1,8 @@
 """Client of one broker: one short method for each request.
 
-Every method, or the ``result`` of the future that it returns, raises TransportError (no connection, no response in
-time), BrokerError (the response code refuses the request; ``wire.remoting.refusal`` selects the condition) and
-RemoteProtocolError. ``retry`` defines which errors are retried. Source: ``client/impl/MQClientAPIImpl.java``.
+Every method, or its future's ``result``, raises TransportError (no connection, no response in time),
+RemoteProtocolError and BrokerError. A BrokerError is a refusal by the response code; ``wire.remoting.refusal`` selects
+its condition. ``retry`` defines which errors are retried. Source: ``client/impl/MQClientAPIImpl.java``.
 """
 
 from __future__ import annotations
@@ -85,8 +85,9 @@ class StoredOffsets(NamedTuple):
     futures: Mapping[MessageQueue, ResponseFuture[StoredOffset]]
 
     def result(self) -> dict[MessageQueue, int | None]:
-        """Wait, and return the group's offset by queue; None where the broker stores none. If RocketMQ 4 returned 0 for
-        any queue, request the group's consume stats as well: a 0 is None unless these contain the queue's topic."""
+        """Wait, and return the group's offset by queue, or None if the broker stores none. RocketMQ 4 returns 0 for
+        both: after a 0, request the group's consume stats. The 0 becomes None unless the stats contain the queue's
+        topic."""
         stored = {queue: future.result() for queue, future in self.futures.items()}
         if all(offset.is_conclusive for offset in stored.values()):
             return {queue: offset.value for queue, offset in stored.items()}
@@ -116,9 +117,9 @@ class OffsetUpdates(NamedTuple):
 
 
 class Broker(RemotingClient):
-    """Client of the broker at one address. ``submit_`` methods do not wait for the response, and return its future;
-    without a connection they first open one, wait for that, and raise its errors. The other methods wait for the
-    response, but ``long_poll``.
+    """Client of the broker at one address. ``submit_`` methods return a future without waiting for the response; they
+    wait only to open a missing connection, and raise its errors. All other methods but ``long_poll`` wait for the
+    response.
 
     Offsets and locks belong to masters: use no slave for them.
     """
@@ -141,9 +142,9 @@ class Broker(RemotingClient):
         suspend_ms: int,
         on_response: Callable[[PullResult | RocketMQError], None],
     ) -> None:
-        """Request a pull of one message, with any tag, and return; only opening a connection waits. While there is no
-        message, the broker holds the request for ``suspend_ms``, or up to 5 s longer. ``on_response`` receives the
-        result or the error once, see ``call_async``; never raises a RocketMQError."""
+        """Request a pull of one message, without a filter, and return. Only opening a connection waits. Raise no
+        RocketMQError: ``on_response`` receives the result or the error, once (``call_async``). Without a message, the
+        broker holds the request for ``suspend_ms``, or up to 5 s longer."""
         rpc = pull_rpc(group, queue, offset, 1, "*", suspend_ms)
         self.call_async(rpc, on_response, suspend_ms + HOLD_SLACK_MS + self._timeout_ms)
 
@@ -168,9 +169,9 @@ class Broker(RemotingClient):
         self, timestamps_ms: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int]:
         """Return for each queue the offset of the first message stored at its time (Unix ms) or later, else its max
-        offset. Request the broker's results, of all queues at once, and verify them by ``message_probes`` in rounds of
-        one pull for each queue: one or two if the broker's result is right, else more. Wait for all. ``prober``: group
-        of the pulls, and what receives its offset resets. Raises what ``find_first_offsets`` does."""
+        offset. Request the broker's results, all at once, then verify them by ``message_probes``, and wait. Each round
+        pulls once for each queue; a right result needs one or two rounds. ``prober``: group of the pulls, and receiver
+        of its offset resets. Raises what ``find_first_offsets`` does."""
         return find_first_offsets(self, self.submit_search_hints(timestamps_ms).result(), timestamps_ms, prober)
 
     def submit_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> SearchHints:
@@ -181,8 +182,8 @@ class Broker(RemotingClient):
     def probe_store_times(
         self, offsets: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int | None]:
-        """Pull the message at an offset of each queue, at most ``MAX_CONCURRENT_PROBES`` at once, wait, and return its
-        store time (Unix ms); None if the pull finds no message. The first error is raised. See ``message_probes``."""
+        """Pull the message at an offset of each queue, at most ``MAX_CONCURRENT_PROBES`` at once, and wait. Return its
+        store time (Unix ms), or None for no message. The first error is raised. See ``message_probes``."""
         return probe_store_times(self, offsets, prober)
 
     def probe_sizes(
@@ -212,20 +213,20 @@ class Broker(RemotingClient):
         )
 
     def consume_reset(self, group: str, queue: MessageQueue) -> int | None:
-        """Pull once at offset 0, and return the offset of an operator's reset of the group, which the broker then
-        removes; None: no reset. A pulled message is discarded."""
+        """Pull once at offset 0, and discard a pulled message. Return the offset of an operator's reset of the group,
+        which the broker then removes, or None without a reset."""
         response = self.pull(group, queue, 0, 1)
         return response.next_begin_offset if response.reason == OFFSET_RESET else None
 
     def restore_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Make the broker store a reset of the group to ``offset``, and wait: the request of operators' tools, also to
-        repeat a reset that ``consume_reset`` has removed. Raises BrokerError if the broker rejects it, as some do for a
-        group without members. With ACLs the permission UPDATE on topic and group is required."""
+        """Make the broker store a reset of the group to ``offset``, as operators' tools do, and wait. It repeats a
+        reset that ``consume_reset`` has removed. Raises BrokerError if the broker rejects it, as some do for a group
+        without members. With ACLs the permission UPDATE on topic and group is required."""
         self.call(reset_offset_rpc(group, queue, offset))
 
     def query_consume_stats(self, group: str) -> dict[MessageQueue, ConsumeProgress]:
-        """Request and await the group's progress in each queue of all topics for which this broker has an offset of it;
-        while it has members, only of topics that it subscribes to. Empty for an unknown group."""
+        """Request and await the group's progress in each queue of the topics for which this broker has the group's
+        offset. While the group has members, only topics that it subscribes to count. Empty for an unknown group."""
         command = _command(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group=group))
         return self.call(Rpc(command, lambda response: decode_consume_stats(response.body)))
 
@@ -242,10 +243,10 @@ class Broker(RemotingClient):
         self.call(Rpc(_command(RequestCode.UNREGISTER_CLIENT, header), decode_nothing))
 
     def submit_group_check(self, group: str, topic: str) -> read_checks.GroupCheck:
-        """Check whether the broker lets the group read the topic; see ``GroupCheck.result``. Send two pulls without
-        waiting: from a queue that no topic has, so that the pull has no effect, and from an empty queue, because a
-        broker that rejects all pulls checks the queue first. Brokers accept heartbeats of groups that do not exist, and
-        do not list their members."""
+        """Check whether the broker lets the group read the topic, without waiting; see ``GroupCheck.result``. Two pulls
+        are sent. One is from a queue that no topic has, so that it has no effect. The other is from an empty queue,
+        because a broker that rejects all pulls checks the queue first. Heartbeats are no check: brokers accept them
+        from groups that do not exist."""
         return read_checks.submit_group_check(self, group, topic)
 
     def submit_filter_check(self, group: str, topic: str, message_filter: MessageFilter) -> ResponseFuture[None]:
@@ -269,30 +270,30 @@ class Broker(RemotingClient):
         return infos
 
     def report_to_member(self, group: str, client_id: str, report: bytes) -> None:
-        """Send an encoded task report to a member of the group through the broker, as a request for its running info,
-        and wait for the member's response. Raises BrokerError if the broker cannot forward the request."""
+        """Send an encoded task report through the broker to a member of the group, and wait for the member's response.
+        The report is a request for the member's running info. Raises BrokerError if the broker cannot forward it."""
         self.call(Rpc(running_info_rpc(group, client_id, report).command, decode_nothing))
 
     def submit_lock_batch(
         self, group: str, client_id: str, queues: Collection[MessageQueue]
     ) -> ResponseFuture[set[MessageQueue]]:
-        """Request without waiting that queues are locked for a client ID, or its locks renewed; they expire after 60 s.
-        The result is the set of ``queues`` that it holds now; other client IDs hold the missing ones."""
+        """Request locks on ``queues`` for a client ID, or renew its locks, without waiting. Locks expire after 60 s.
+        The result is the set of ``queues`` locked for the client ID; other client IDs hold the missing ones."""
         body = encode_lock_batch(group, client_id, queues)
         command = _command(RequestCode.LOCK_BATCH_MQ, body=body)
         return self.submit(Rpc(command, lambda response: decode_lock_ok(response.body)))
 
     def submit_unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> ResponseFuture[None]:
-        """Request to unlock queues of a client ID; do not wait for the response. Locks of others are unaffected."""
+        """Request to unlock queues of a client ID; do not wait for the response. Locks of other client IDs stay."""
         body = encode_lock_batch(group, client_id, queues)
         return self.submit(Rpc(_command(RequestCode.UNLOCK_BATCH_MQ, body=body), decode_nothing))
 
     # ----------------------------------------------------------------------------------------------------- sending
 
     def send(self, message: Message, queue: MessageQueue, producer_group: str, sys_flag: int = 0) -> SendResult:
-        """Send one message to ``queue``, whatever ``message.topic`` is, in one attempt, and wait until it is stored;
-        ``SendResult.status`` shows whether it is flushed and replicated. ``sys_flag``: its body's compression, which
-        the caller has done, and whether it is a half message. Raises LocalProtocolError[INVALID_MESSAGE]."""
+        """Send one message to ``queue``, in one attempt, and wait until it is stored; ``message.topic`` has no effect.
+        ``SendResult.status`` shows whether it is flushed and replicated. ``sys_flag``: its body's compression, by the
+        caller, and whether it is a half message. Raises LocalProtocolError[INVALID_MESSAGE]."""
         properties = encode_properties(message_properties(message)).decode()
         header = send_header(queue, producer_group, sys_flag=sys_flag, flag=message.flag, properties=properties)
         return self.call(send_rpc(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
@@ -338,10 +339,10 @@ class Broker(RemotingClient):
         delay_level: int = 0,
         max_reconsume_times: int | None = None,
     ) -> None:
-        """Send a message back for retry through the group's retry topic, and wait; after the last retry it goes to the
-        DLQ. ``delay_level`` 0: the delay grows with the number of attempts; below 0: to the DLQ at once.
-        ``max_reconsume_times``: None: the group's. The receiver must be the broker that stores the message. For a group
-        without retry queues it has no effect. Raises DataLossError[MESSAGE_DELETED]."""
+        """Send a message back for retry through the group's retry topic, and wait. After the last retry it goes to the
+        DLQ. ``delay_level``: 0 grows with the number of attempts, < 0 sends to the DLQ at once.
+        ``max_reconsume_times``: None: the group's. Call the broker that stores the message. For a group without retry
+        queues this has no effect. Raises DataLossError[MESSAGE_DELETED]."""
         self.call(send_back_rpc(group, message, delay_level, max_reconsume_times))
 
     # ---------------------------------------------------------------------------------------------- administration
@@ -359,7 +360,7 @@ class Broker(RemotingClient):
         return self.call(group_switches_rpc(group))
 
     def query_clock_ms(self) -> int | None:
-        """Request and await this broker's clock (Unix ms), up to 1 s too small; None if it does not report it."""
+        """Request and await this broker's clock (Unix ms), up to 1 s too small, or None if it reports none."""
         return self.call(clock_rpc())
 
     def create_topic(

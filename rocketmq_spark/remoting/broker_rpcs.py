@@ -157,9 +157,9 @@ def send_batch_rpc(
     sys_flag: int = 0,
     properties: str | None = None,
 ) -> Rpc[SendResult]:
-    """Return the RPC that stores in ``queue``, without ``properties``, a batch (``body``: its messages, encoded one
-    after another), else a single message with this body and these encoded properties. ``sys_flag``: compression of the
-    bodies. The broker does not re-create a deleted topic."""
+    """Return the RPC that stores a batch or a single message in ``queue``. Without ``properties``, ``body`` has the
+    messages of a batch, encoded one after another. With encoded ``properties``, it is the body of one message.
+    ``sys_flag``: compression of the bodies. The broker does not re-create a deleted topic."""
     is_batch = properties is None
     header = send_header(queue, producer_group, sys_flag=sys_flag, properties=properties or "", is_batch=is_batch)
     code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
@@ -226,16 +226,16 @@ def consumer_ids_rpc(group: str) -> Rpc[list[str]]:
 
 
 def running_info_rpc(group: str, client_id: str, report: bytes = b"") -> Rpc[ConsumerRunningInfo]:
-    """Return the RPC for the running info of one member of the group; the broker requests it from the member, with
-    ``report`` as the body, and refuses (BrokerError) if that fails."""
+    """Return the RPC for the running info of one member of the group. The broker forwards it to the member, with
+    ``report`` as the body. If forwarding fails, the broker refuses the RPC (BrokerError)."""
     header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id)
     command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=header.to_fields(), body=report)
     return Rpc(command, lambda response: decode_consumer_running_info(response.body))
 
 
 def clock_rpc() -> Rpc[int | None]:
-    """Return the RPC for a broker's clock (Unix ms), up to 1 s too small; None if the broker does not report it. With
-    ACLs GET on the cluster is required."""
+    """Return the RPC for a broker's clock (Unix ms), up to 1 s too small. Its result is None if the broker does not
+    report it. With ACLs GET on the cluster is required."""
     command = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
     return Rpc(command, lambda response: decode_clock(response.body))
 

@@ -57,7 +57,7 @@ class ClusterClient:
         *,
         timeout_ms: int | None = None,
     ) -> ClusterClient:
-        """Return a new client of the cluster of ``options``. ``timeout_ms``: limit of a request; None: that of
+        """Return a new client of the cluster of ``options``. ``timeout_ms``: limit of a request; None:
         ``brokerTimeoutMs``."""
         timeout_ms = options.broker_timeout_ms if timeout_ms is None else timeout_ms
         return ClusterClient(options.name_servers, pool, timeout_ms, prober, history, options.broker_address_map)

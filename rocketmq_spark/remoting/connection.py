@@ -157,8 +157,8 @@ class Connection:
 
     @property
     def idle_since_ms(self) -> int | None:
-        """Time at which the last request was sent, or without one the connection was opened, by its clock, in ms; None
-        while a request is in flight."""
+        """Time of the last request in ms by its clock, or of opening before the first request; None while a request is
+        in flight."""
         return None if self._pending else self._last_used_ms
 
     def request(self, request: RemotingCommand, timeout_ms: int) -> RemotingCommand:
@@ -166,13 +166,12 @@ class Connection:
         return self.submit(request, timeout_ms).result()
 
     def submit(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None = None) -> PendingResponse:
-        """Send a request, signed if the connection has credentials, and do not wait for the response. Return its
+        """Send a request without waiting for the response, signed if the connection has credentials. Return its
         ``PendingResponse``, which ``on_done`` receives once, when it is completed. Its deadline is ``timeout_ms`` from
-        now; sending waits as long for other senders and the server.
+        now, and also limits sending.
 
-        If sending failed, raises TransportError[CONNECTION_LOST], the error that ended the connection, or
-        LocalProtocolError, and does not call ``on_done``; but a request that the reader thread has failed meanwhile is
-        returned.
+        If sending fails, do not call ``on_done``, and raise TransportError[CONNECTION_LOST], the error that ended the
+        connection, or LocalProtocolError. A request that the reader thread has failed meanwhile is returned instead.
         """
         pending = self._new_pending(request, timeout_ms, on_done)
         try:
@@ -184,8 +183,8 @@ class Connection:
         return pending
 
     def _new_pending(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None) -> PendingResponse:
-        """Register and return a request in flight, with the next opaque and the deadline ``timeout_ms`` from now;
-        record the time of this last request; send nothing."""
+        """Register and return a request in flight, with the next opaque and the deadline ``timeout_ms`` from now.
+        Record the current time as that of the last request. Send nothing."""
         self._last_used_ms = now_ms = self._clock()
         opaque = next(self._opaques)
         pending = self._pending[opaque] = PendingResponse(
@@ -226,9 +225,9 @@ class Connection:
     # ------------------------------------------------------------------------------------------------- sending
 
     def _send(self, frames: bytes, timeout_ms: int) -> None:
-        """Send within ``timeout_ms``, which includes the wait for other senders. Raises TransportError[CONNECTION_LOST]
-        if this wait is too long, which does not lose the connection, or if sending fails or is too slow, which loses
-        it; for a lost connection a copy of the error that ended it."""
+        """Send within ``timeout_ms``, including the wait for other senders. Raises TransportError[CONNECTION_LOST]. If
+        sending fails or is too slow, the connection is lost; if only the wait is too long, it is not. A lost connection
+        raises a copy of the error that ended it."""
         deadline_ms = self._clock() + timeout_ms
         if not self._sending.acquire(timeout=timeout_ms / 1000):
             raise write_timeout_error(self.address, timeout_ms)
@@ -291,9 +290,9 @@ class Connection:
 
     def _dispatch(self, command: RemotingCommand) -> None:
         """Respond to a server's request. For a response, record the server's version and complete the request in flight
-        with the same opaque, which runs its callback; drop the response if none is in flight, as after its deadline.
-        Each side numbers its own requests, so the kind is checked before the opaque. Raises what ``_respond`` and
-        callbacks raise."""
+        with the same opaque, which runs its callback. Drop the response if there is none, as after its deadline. Raises
+        what ``_respond`` and callbacks raise. Each side numbers its own requests, so the kind is checked before the
+        opaque."""
         if not command.is_response:
             self._respond(command)
             return
@@ -303,9 +302,9 @@ class Connection:
             pending.complete(command)
 
     def _respond(self, request: RemotingCommand) -> None:
-        """Call ``on_request`` and send the response that it returns, or "not supported" for None, with the request's
-        opaque and FLAG_RESPONSE; send nothing for a oneway request. Sending waits up to RESPONSE_TIMEOUT_MS (3 s).
-        Raises what ``on_request`` and ``_send`` raise."""
+        """Call ``on_request`` and send its response, or "not supported" for None, with the request's opaque and
+        FLAG_RESPONSE. Send nothing for a oneway request. Sending waits up to RESPONSE_TIMEOUT_MS (3 s). Raises what
+        ``on_request`` and ``_send`` raise."""
         response = self._on_request(request)
         if request.is_oneway:
             return

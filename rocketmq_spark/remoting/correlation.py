@@ -38,8 +38,8 @@ def timeout_error(address: str, request_code: int, timeout_ms: int) -> Transport
 
 
 def unresponsive_error(address: str, unresponsive_ms: int) -> TransportError | None:
-    """Return TransportError[CONNECTION_LOST], with which the caller ends the connection, for a late response if the
-    server last sent data ``unresponsive_ms`` ago; None below UNRESPONSIVE_LIMIT_MS (30 s)."""
+    """Return TransportError[CONNECTION_LOST] if the server last sent data ``unresponsive_ms`` ago and this is at least
+    UNRESPONSIVE_LIMIT_MS (30 s), else None. Call it when a response is late."""
     if unresponsive_ms < UNRESPONSIVE_LIMIT_MS:
         return None
     reason = f"no response to any request for {unresponsive_ms} ms"

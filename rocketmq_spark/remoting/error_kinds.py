@@ -54,9 +54,8 @@ _has_no_member: Final = _code_in(ResponseCode.CONSUMER_NOT_ONLINE)
 
 
 def is_group_offline(error: RocketMQError) -> bool:
-    """Return whether a broker without ``useServerSideResetOffset`` rejected an offset reset: the group has no member
-    that it could notify, or no offset that it could change. Source:
-    ``broker/client/net/Broker2Client.java#resetOffset``."""
+    """Return whether a broker without ``useServerSideResetOffset`` rejected an offset reset because the group has no
+    member to notify, or no offset to change. Source: ``broker/client/net/Broker2Client.java#resetOffset``."""
     return _has_no_member(error) or _remark(error).startswith("THe consumer group <")
 
 
@@ -124,8 +123,8 @@ Source: ``common/utils/ExceptionUtils.java#getErrorDetailMessage``."""
 
 
 def is_conversion_failure(error: RocketMQError) -> bool:
-    """Return whether a proxy failed while it processed a response of its broker, as it does for a message that it
-    cannot convert. False for overload, for a broker's refusal, and for an unavailable proxy or broker. Source:
+    """Return whether a proxy failed to process its broker's response, such as one with a message that it cannot
+    convert. False for overload, for a broker's refusal, and for an unavailable proxy or broker. Source:
     ``proxy/grpc/v2/common/ResponseBuilder.java#buildStatus``."""
     is_internal = _is_proxy_unavailable(error) and error.context.get("code_name") == "INTERNAL_SERVER_ERROR"
     return is_internal and _CONVERSION_FAILURE.search(str(error.context.get("remark", ""))) is not None
@@ -137,7 +136,7 @@ def is_too_large(error: RocketMQError) -> bool:
 
 
 def cannot_be_stored_again(error: RocketMQError) -> bool:
-    """Return whether a broker refused to store a message again, which it does with SYSTEM_ERROR and its store's status:
-    there is no room for the properties that it adds, or the message has no body, has INNER_NUM, or is an inner batch.
-    Source: ``broker/util/HookUtils.java``."""
+    """Return whether a broker refused to store a message again, by SYSTEM_ERROR and its store's status. The message has
+    no room for more properties, has no body, has INNER_NUM, or is an inner batch. Source:
+    ``broker/util/HookUtils.java``."""
     return _remark(error).startswith(("PROPERTIES_SIZE_EXCEEDED", "MESSAGE_ILLEGAL"))

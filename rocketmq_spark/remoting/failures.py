@@ -53,8 +53,8 @@ class _Failure:
     quiet_ms: int
 
     @property
-    def ends_ms(self) -> int | None:
-        """When the query or task fails; None: never for this failure."""
+    def deadline_ms(self) -> int | None:
+        """Time at which this failure ends the query or task; None if it never does."""
         return None if self.limit_ms == NO_LIMIT_MS else self.until_ms
 
 
@@ -62,9 +62,9 @@ class FailureTracker:
     """Current failures by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller.
     ``retryability_of`` decides which error reports an exceeded limit: see ``expired_error``.
 
-    A subject is retried after a pause, see ``REQUEST_PAUSES``; pulls have their own pauses. A subject that has failed
-    for its whole limit is expired, an error; until then the caller continues with the subjects that work. If the
-    failure changes to one with a shorter limit, that limit counts from the change, and never extends the longer one.
+    A subject is retried after a pause (``REQUEST_PAUSES``; pulls have their own). A subject that has failed for its
+    whole limit is expired, which is an error. Until then the caller continues with the subjects that work. If the
+    failure changes to one with a shorter limit, this limit counts from the change, but never extends the longer one.
 
     Not thread-safe.
     """
@@ -88,10 +88,10 @@ class FailureTracker:
         limit ends. Return True for the failure with which the subject reaches its limit, else False. Raise and log
         nothing.
 
-        ``limit_ms`` counts from the start of the outage. One that is not longer than that of the failure before keeps
-        the end of that limit, or ends ``limit_ms`` after ``now_ms`` if that is earlier. ``since_ms``: start of the
-        outage, used for its first failure only; None: ``now_ms``. ``quiet_ms``: a shorter outage is not logged; the
-        largest value of its failures counts.
+        ``limit_ms`` counts from the start of the outage. If it is not longer than the previous failure's limit, the
+        previous end stays, or becomes ``now_ms + limit_ms`` if this is earlier. ``since_ms``: start of the outage, for
+        its first failure only; None: ``now_ms``. ``quiet_ms``: a shorter outage is not logged; the largest value of its
+        failures counts.
         """
         before = self._failures.get(subject)
         since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
@@ -123,8 +123,8 @@ class FailureTracker:
         return self._failures.pop(subject, None) is not None
 
     def discard(self, subject: str) -> None:
-        """Remove the failure of a subject that is no longer used, if it has one; the end of its outage is not logged as
-        a recovery."""
+        """Remove the failure, if there is one, of a subject that is no longer used. The end of its outage is not logged
+        as a recovery."""
         if self._failures.pop(subject, None) is not None:
             self._lines.drop(subject)
 
@@ -138,11 +138,11 @@ class FailureTracker:
 
     @property
     def is_anything_failing(self) -> bool:
-        """Whether any subject is failing: a cheap check for callers with many subjects."""
+        """Whether any subject is failing. Cheap, for callers with many subjects."""
         return bool(self._failures)
 
     def error_of(self, subject: str) -> RocketMQError | None:
-        """Return the last error of a failing subject; None for a subject that is not failing."""
+        """Return the last error of a failing subject, or None if the subject is not failing."""
         failure = self._failures.get(subject)
         return None if failure is None else failure.error
 
@@ -153,9 +153,8 @@ class FailureTracker:
 
     def postpone(self, now_ms: int) -> None:
         """Move the wake-up time (``next_try_ms``) of each subject that is due at ``now_ms`` to one pause after
-        ``now_ms``; the pause then doubles, up to 5 s. Call it after an attempt at all due subjects: a subject that was
-        not tried, because earlier failures blocked it, would otherwise stay due. ``may_try`` is unaffected and still
-        allows this subject."""
+        ``now_ms``. The pause then doubles, up to 5 s. Call it after an attempt at all due subjects: one that was not
+        tried, because earlier failures blocked it, would otherwise stay due. ``may_try`` still allows it."""
         for subject, failure in self._failures.items():
             if now_ms >= failure.due_ms:
                 pause_ms = REQUEST_PAUSES.after(failure.pause_ms)
@@ -163,8 +162,8 @@ class FailureTracker:
 
     @property
     def next_try_ms(self) -> int | None:
-        """Earliest wake-up time of any failing subject, perhaps past: its next retry, or as ``postpone`` moved it; None
-        while nothing fails."""
+        """Earliest wake-up time of any failing subject, perhaps past; None while nothing fails. It is the next retry,
+        unless ``postpone`` moved it."""
         return min((failure.due_ms for failure in self._failures.values()), default=None)
 
     @property
@@ -176,7 +175,7 @@ class FailureTracker:
         """Return an ``Outage`` with start, deadline and reason for each failing subject that is not in ``explained``,
         in the order of their first failures."""
         return tuple(
-            Outage(subject, one.since_ms, one.ends_ms, str(one.error), one.error.condition, one.quiet_ms)
+            Outage(subject, one.since_ms, one.deadline_ms, str(one.error), one.error.condition, one.quiet_ms)
             for subject, one in self._failures.items()
             if subject not in explained
         )
@@ -189,7 +188,7 @@ class FailureTracker:
     def extend_deadline(self, subjects: Collection[str], now_ms: int, *, other_limit_ms: int | None = None) -> None:
         """Restart at ``now_ms`` the outages and limits of all failing ``subjects``, because another outage explains
         their failures. They mostly recover just after it, so each is logged only when it lasts for
-        ``EXTENDED_QUIET_MS`` (15 s). ``other_limit_ms``: limit of the other outage, which may recur without end: a
+        ``EXTENDED_QUIET_MS`` (15 s). ``other_limit_ms``: limit of the other outage, which may recur without end. A
         deadline is then at most twice the own limit plus ``other_limit_ms`` after the first failure. None: no
         maximum."""
         for subject in self._failures.keys() & subjects:
@@ -202,16 +201,15 @@ class FailureTracker:
             )
 
     def raise_expired(self, now_ms: int) -> None:
-        """Raise what ``expired_error`` returns for the first subject whose limit is over at ``now_ms``; return if there
-        is none."""
+        """Raise the ``expired_error`` of the first subject whose limit is over at ``now_ms``, if there is one."""
         for subject in self._failures:
             if (expired_error := self.expired_error(subject, now_ms)) is not None:
                 raise expired_error
 
     def expired_error(self, subject: str, now_ms: int) -> RocketMQError | None:
-        """Return, not raise, the error of a failing subject whose limit is over at ``now_ms``, else None. The error is
-        TransportError[CLUSTER_TIMEOUT], caused by the last failure, if this is transient (a timeout, a busy broker);
-        else the last failure itself (a missing topic). KeyError for a subject that is not failing."""
+        """Return, not raise, the error of a failing subject whose limit is over at ``now_ms``, else None. A transient
+        last failure (a timeout, a busy broker) is the cause of a TransportError[CLUSTER_TIMEOUT]. Any other last
+        failure (a missing topic) is returned itself. KeyError for a subject that is not failing."""
         failure = self._failures[subject]
         if now_ms < failure.until_ms:
             return None
@@ -250,7 +248,7 @@ class OutageHistory(Protocol):
     """Stored start of an outage of one subject, as earlier waiters recorded it; ``OutageNotes`` implements it."""
 
     def since_ms(self, now_ms: int) -> int | None:
-        """Return the recorded start (ms by the clock of ``now_ms``); None without one, or if it is after ``now_ms``."""
+        """Return the recorded start (ms by the clock of ``now_ms``), or None if none or a later one is recorded."""
 
     def record(self, since_ms: int) -> None:
         """Record the start, in place of an earlier one."""
@@ -260,7 +258,7 @@ class OutageHistory(Protocol):
 
 
 class Failures:
-    """Current failures by subject: a broker, topic or queue; the name servers while they return no route. Logs them.
+    """Current failures by subject: brokers, topics, queues, and the name servers while they return no route. Logs them.
 
     A subject's limit starts when a name server responds, unless name servers fail intermittently. ``outage_history``:
     records by subject the start of an outage that reaches its limit. Outages that earlier waiters recorded count until
@@ -279,9 +277,9 @@ class Failures:
         """Topics for which name servers returned no route."""
 
     def retry_until_success(self, call: Callable[[], T], subject: str, topic: str | None, sleep: Sleep) -> T:
-        """Repeat ``call``, sleeping for the policy's pauses in between, until it succeeds, and return its result;
-        record and log each failure of ``subject``. ``topic``: the topic whose route ``call`` needs; None: it needs no
-        route. Raises what ``record_failure`` returns, for a permanent error or after the limit, and other exceptions at
+        """Repeat ``call`` until it succeeds, sleeping for the policy's pauses in between, and return its result. Record
+        and log each failure of ``subject``. ``topic``: the topic whose route ``call`` needs; None: it needs no route.
+        Raises what ``record_failure`` returns, for a permanent error or after the limit, and other exceptions at
         once."""
         for _ in self.attempts(sleep):
             try:
@@ -304,7 +302,8 @@ class Failures:
 
     def record_failure(self, subject: str, topic: str | None, error: RocketMQError) -> RocketMQError | None:
         """Record and log a failure of ``subject``, unless ``error`` is permanent. Return None if another attempt may
-        succeed; else return, not raise, ``error``, or after the limit what ``FailureTracker.expired_error`` returns.
+        succeed. Otherwise return, not raise, ``error``, or after the limit what ``FailureTracker.expired_error``
+        returns.
 
         An outage of the name servers is recorded for subject NAME_SERVERS, and restarts the limit of ``subject``.
         ``topic``: the topic whose route the call needed: any other ``error`` shows that name servers returned it. None:
@@ -341,9 +340,8 @@ class Failures:
 
     def record_success(self, subject: str, topic: str | None) -> None:
         """End the failure of ``subject``, after a success or because nothing waits for it now, and log its recovery.
-        ``topic``: the topic whose route the call needed: if the name servers failed to return this route, end their
-        outage and log it; None: the call needed no route. The first success also clears the ``outage_history`` of
-        ``subject``."""
+        The first success also clears the ``outage_history`` of ``subject``. ``topic``: the topic whose route the call
+        needed, or None. If name servers failed to return this route, end their outage and log it."""
         if self._outage_history is not None and not self._has_succeeded:
             self._outage_history(subject).clear()
         self._has_succeeded = True
@@ -353,7 +351,7 @@ class Failures:
 
     def record_route(self, topic: str) -> None:
         """Record that a name server returned the route of ``topic``. If name servers had returned none for it, end
-        their outage and log the recovery; else do nothing."""
+        their outage and log the recovery."""
         if self._record_route(topic):
             self._log()
 

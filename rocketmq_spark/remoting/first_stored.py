@@ -1,9 +1,9 @@
 """Search for the first message of a queue stored at or after a time, verified by pulls.
 
 The broker's search (SEARCH_OFFSET_BY_TIMESTAMP) is only a hint. Past the last message RocketMQ 4.9 returns max - 1, 5.x
-max, some stores -1; among the messages of one millisecond 4.9 returns any. So the message at the hint and adjacent ones
-are probed: two pulls of one message if the hint is right, else doubling steps and a binary search.
-Source: ``store/ConsumeQueue.java#getOffsetInQueueByTime``, whose result this verifies.
+max, some stores -1. Among the messages of one millisecond 4.9 returns any. So the message at the hint and adjacent ones
+are probed. A right hint needs two pulls of one message; a wrong one needs doubling steps and a binary search. Source:
+``store/ConsumeQueue.java#getOffsetInQueueByTime``, whose result this verifies.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ class _ProbeResult(NamedTuple):
 
 
 def first_stored(hint: int, timestamp_ms: int) -> Generator[int, PullResult, int]:
-    """Yield offsets, receive by ``send`` the result of a pull of one message at each, and return the start offset: the
-    offset of the first message stored at or after ``timestamp_ms`` (Unix), or if there is none, one past the last
-    message.
+    """Yield offsets, receive by ``send`` the result of a pull of one message at each, and return the start offset. It
+    is the offset of the first message stored at or after ``timestamp_ms`` (Unix), or one past the last message.
 
     ``hint``: result of the broker's search. Store times are assumed to grow with the offsets. If a broker's clock was
     put back they do not, and the result is one of the offsets at which they pass ``timestamp_ms``.

@@ -28,7 +28,7 @@ class _Pipe:
 
     def read(self, max_bytes: int, timeout_ms: int) -> bytes | None:
         """Wait up to ``timeout_ms`` for bytes, and remove and return at most ``max_bytes``, perhaps fewer than there
-        are; None if none arrived in time, ``b""`` after the end, once all bytes are read."""
+        are. Return None if no byte arrived in time. Return ``b""`` after the end, once all bytes are read."""
         with self._changed:
             self._changed.wait_for(lambda: self._chunks or self._ended, timeout_ms / 1000)
             if not self._chunks:
@@ -42,8 +42,8 @@ class _Pipe:
             return chunk
 
     def put(self, data: memoryview, timeout_ms: int) -> int:
-        """Wait up to ``timeout_ms`` for room, append as many bytes as fit, and return their number; 0 if none fitted in
-        time, -1 after the end."""
+        """Wait up to ``timeout_ms`` for room, append as many bytes as fit, and return their number. Return 0 if none
+        fitted in time, -1 after the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or self._free_bytes > 0, timeout_ms / 1000)
             if self._ended:

@@ -101,17 +101,17 @@ def _probe_all(
 def _submit_probe(
     broker: RemotingClient, prober: Prober, queue: MessageQueue, offset: int
 ) -> ResponseFuture[PullResult]:
-    """Send a pull of one message at ``offset``, unfiltered, in the prober's group, and return its future; wait only for
-    a new connection. The pull may remove an operator's offset reset (reason OFFSET_RESET) from the broker: the caller
-    passes that to ``prober.on_reset``. Raises what ``RemotingClient.submit`` does."""
+    """Send a pull of one message at ``offset``, unfiltered, in the prober's group, and return its future. Wait only for
+    a new connection. The pull may remove an operator's offset reset (reason OFFSET_RESET) from the broker; the caller
+    passes the reset to ``prober.on_reset``. Raises what ``RemotingClient.submit`` does."""
     return broker.submit(pull_rpc(prober.group, queue, offset, 1, "*"))
 
 
 def _store_time_ms(found: PullResult) -> int | None:
-    """Return the first message's store time (Unix ms); None if the pull found none."""
+    """Return the first message's store time (Unix ms), or None if the pull found none."""
     return decode_first(found.body).store_timestamp_ms if found.status is PullStatus.FOUND else None
 
 
 def _size_bytes(found: PullResult) -> int | None:
-    """Return the stored size of the one message that the pull found; None if it found none."""
+    """Return the stored size of the one message that the pull found, or None if it found none."""
     return len(found.body) if found.status is PullStatus.FOUND else None

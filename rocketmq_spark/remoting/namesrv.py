@@ -29,10 +29,10 @@ AddressMap: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class NameServers:
-    """Name servers, called one at a time: the one that responded last first, then the next after a failure.
+    """Name servers, called one at a time: first the one that responded last, after a failure the next.
 
-    All addresses of brokers come from here, and are reachable ones: those of ``address_map``, others as advertised.
-    Threads: any.
+    All addresses of brokers come from here. They are reachable: mapped by ``address_map``, else as advertised. Threads:
+    any.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class NameServers:
     def query_topic_route(self, topic: str) -> TopicRoute:
         """Request the route of ``topic``, wait, and return it, with broker addresses mapped by ``brokerAddressMap``.
 
-        Raises RouteError[TOPIC_NOT_FOUND] if a name server reports that it does not exist and no other has a route;
+        Raises RouteError[TOPIC_NOT_FOUND] if a name server reports a missing topic and no other has a route. Raises
         RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a topic whose queue IDs differ between pulls and the broker's
-        statistics; TransportError, BrokerError or RemoteProtocolError if no name server returns a valid response;
-        OptionError[NOT_A_NAME_SERVER] if all of them are other servers.
+        statistics. Raises TransportError, BrokerError or RemoteProtocolError if no name server returns a valid
+        response, and OptionError[NOT_A_NAME_SERVER] if all of them are other servers.
         """
         response = self.query_topic_routes([topic])[topic]
         if isinstance(response, RocketMQError):
@@ -66,8 +66,8 @@ class NameServers:
 
     def query_topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
         """Request routes, wait, and return by topic the route, or, not raised, the error that ``query_topic_route``
-        would raise. One name server is queried for all topics at once; the next one for those topics whose error
-        another name server may not have. The last one that returned a route is queried first next time."""
+        would raise. Query one name server for all topics at once, then the next one for topics whose error it may not
+        return. The last one that returned a route is queried first next time."""
         results: dict[str, TopicRoute | RocketMQError] = {}
         unresolved = list(topics)
         for index in self._by_preference():
@@ -94,12 +94,11 @@ class NameServers:
         return self.query_topic_list().topics
 
     def query_topic_list(self) -> TopicList:
-        """Request topics and brokers from each name server, one after another, wait, and return the union without the
-        system's topics: see ``user_topics``. If at least one responds, unavailable ones are left out, and
-        ``is_complete`` is False. An error that another name server would also return is raised at once.
-
-        Raises RouteError[NO_MASTER_BROKER] if no name server lists a broker, as after its start, and what
-        ``cluster_info`` raises.
+        """Request topics and brokers from each name server, one after another, and wait. Return the union without the
+        system's topics (``user_topics``). If at least one responds, unavailable ones are omitted, and ``is_complete``
+        is False. An error that another name server would also return is raised at once. Raises
+        RouteError[NO_MASTER_BROKER] if no name server lists a broker, as after its start, and what ``cluster_info``
+        raises.
         """
         topics, broker_names = set[str](), set[str]()
         failures: list[RocketMQError] = []
@@ -164,8 +163,8 @@ def reachable_route(route: TopicRoute, address_map: AddressMap) -> TopicRoute:
 
 
 def _query_routes(client: RemotingClient, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
-    """Request routes from one name server, all in flight at once; wait, and return the route or error of each topic,
-    for a static topic RouteError[STATIC_TOPIC_NOT_SUPPORTED]. If a request cannot be sent, all topics get its error."""
+    """Request routes from one name server, all at once, and wait. Return the route or error of each topic, for a static
+    topic RouteError[STATIC_TOPIC_NOT_SUPPORTED]. If a request cannot be sent, all topics get its error."""
     futures: dict[str, ResponseFuture[TopicRoute]] = {}
     results: dict[str, TopicRoute | RocketMQError] = {}
     for topic in topics:
@@ -219,7 +218,7 @@ def _topics_rpc(address: str) -> Rpc[list[str]]:
 
 
 def _reject_static(route: TopicRoute) -> TopicRoute:
-    """Return ``route`` as it is. Raises RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a static topic."""
+    """Return ``route`` itself. Raises RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a static topic."""
     if route.is_static:
         raise RouteError("STATIC_TOPIC_NOT_SUPPORTED", topic=route.topic)
     return route
@@ -233,9 +232,9 @@ def _check_kind(request: RequestCode, response: RemotingCommand, address: str) -
 
 
 def _precedence(response: TopicRoute | RocketMQError) -> int:
-    """Rank results of several name servers; the largest counts: 3 for a route, 2 for a RouteError such as a missing
-    topic, 1 for a retryable error, 0 for a permanent one. Permanent errors (another kind of server, denied access) rank
-    lowest because an unresponsive name server may recover."""
+    """Rank results of several name servers; the largest counts. 3: a route. 2: a RouteError such as a missing topic. 1:
+    a retryable error. 0: a permanent error (another kind of server, denied access). It ranks lowest because an
+    unresponsive name server may recover."""
     if isinstance(response, TopicRoute):
         return 3
     if isinstance(response, RouteError):
@@ -249,8 +248,8 @@ def _is_unresolved(response: TopicRoute | RocketMQError) -> bool:
 
 
 def _must_try_next(error: RocketMQError) -> bool:
-    """Return whether another name server may return a route: this one is unreachable, undecodable, untrusted, no name
-    server, or failed with a retryable error, TOPIC_NOT_FOUND included."""
+    """Return whether another name server may return a route. This one is unreachable, undecodable, untrusted, no name
+    server, or failed with a retryable error, such as TOPIC_NOT_FOUND."""
     if isinstance(error, RemoteProtocolError | TransportError) or is_no_name_server(error):
         return True
     return retryability_of_request(error) is not Retryability.PERMANENT

@@ -83,8 +83,8 @@ class Throttle:
 class Outage:
     """An outage of one resource, in progress. ``resource``: its name as in "Waiting for ...". Times in ms.
 
-    ``until_ms``: when the query or task fails; None: never for this outage. ``key``: first word of its log lines.
-    ``quiet_ms``: shorter outages are not logged.
+    ``until_ms``: when it ends the query or task; None: never. ``key``: first word of its log lines. ``quiet_ms``:
+    shorter outages are not logged.
     """
 
     resource: str
@@ -132,8 +132,8 @@ class OutageLog:
         self._throttle = Throttle()
 
     def drop(self, resource: str) -> None:
-        """Record that the caller no longer uses ``resource``: the end of its outage is then logged as "No longer
-        required", unless ``take_lines`` gets an outage of it before. Do nothing if no outage of it is logged."""
+        """Record that the caller no longer uses ``resource``. The end of its logged outage is then logged as "No longer
+        required", unless ``take_lines`` gets an outage of it before. Do nothing without a logged outage."""
         if resource in self._logged:
             self._logged[resource].is_dropped = True
 
@@ -168,9 +168,9 @@ class OutageLog:
         return []
 
     def _has_recurred(self, outage: Outage, now_ms: int) -> bool:
-        """Return whether ``outage`` started after the logged outage of its resource, which has ended: it is logged even
-        while other outages last. False within FIRST_PAUSE_MS of the last line about the start of any outage, because a
-        resource may flap. Raises KeyError for a resource that is not logged."""
+        """Return whether ``outage`` started after the logged outage of its resource, which has ended. It is then logged
+        even while other outages last. False within FIRST_PAUSE_MS of the last line about the start of any outage,
+        because a resource may flap. Raises KeyError for a resource that is not logged."""
         return outage.since_ms > self._logged[outage.resource].since_ms and now_ms - self._begun_ms >= FIRST_PAUSE_MS
 
     def _record_ends(self, ongoing: Collection[str], now_ms: int) -> None:
@@ -216,8 +216,8 @@ def _ends(ended: Mapping[str, _Logged], how: str, *, by: str = "") -> list[LogLi
 
 
 def _how(how: str, by: str, is_dropped: bool) -> str:
-    """Return the start of a log line of ended outages: "No longer required," if dropped; else ``how``, then " by " and
-    ``by`` unless that is empty, such as "Replaced by QUEUES_UNAVAILABLE"."""
+    """Return the start of a log line of ended outages: "No longer required," if dropped, else ``how``. A ``by`` that is
+    not empty is appended, as in "Replaced by QUEUES_UNAVAILABLE"."""
     if is_dropped:
         return "No longer required,"
     return f"{how} by {by}" if by else how
@@ -256,10 +256,10 @@ def _join_names(texts: Iterable[str]) -> str:
 
 
 def _round_up_seconds(duration_ms: int) -> str:
-    """Format a duration in whole seconds (``15 s``), rounded up: a limit that has just started is shown in full."""
+    """Format a duration in whole seconds (``15 s``), rounded up: a new limit is shown in full."""
     return f"{-(-duration_ms // 1000)} s"
 
 
 def _format_seconds(duration_ms: int) -> str:
-    """Format a duration: below 10 s with one decimal (``0.3 s``), else in whole seconds, rounded down (``57 s``)."""
+    """Format a duration: under 10 s with one decimal (``0.3 s``), else in whole seconds, rounded down (``57 s``)."""
     return f"{duration_ms / 1000:.1f} s" if duration_ms < 10_000 else f"{duration_ms // 1000} s"

@@ -28,8 +28,8 @@ class PeriodicWork:
         self._due_ms[task] = 0
 
     def run_due(self) -> None:
-        """Call each due task; it is due again one interval after that call began. Raises what a task raises, and then
-        the tasks after it do not run."""
+        """Call each due task, which is due again one interval after the begin of the call. Raises what a task raises;
+        later tasks then do not run."""
         for task, interval_ms in self._intervals_ms.items():
             now_ms = self._clock()
             if now_ms >= self._due_ms[task]:

@@ -23,7 +23,7 @@ IDLE_LIMIT_MS: Final = 60_000
 
 
 class IdleTracked(Protocol):
-    """A connection with the time since which it is idle; None while a request is in flight."""
+    """A connection with the time since which it is idle, or None while a request is in flight."""
 
     @property
     def idle_since_ms(self) -> int | None: ...
@@ -49,9 +49,9 @@ class _Slot:
 class ConnectionPool:
     """Connections by address, opened on demand, all with the same ``security``; one current connection per address.
 
-    ``limit``: maximum number of open connections, exceeded only by connections in use; None: one per address, for a
-    member, which sends heartbeats over each. ``idle_ms``: longer idle connections are closed. No thread does that:
-    connections are closed when another one is opened. ``connect`` opens them, by default with ``security``'s TLS.
+    ``limit``: maximum number of open connections, exceeded only by connections in use. None: one per address, for a
+    member, which sends heartbeats over each. ``idle_ms``: longer idle connections are closed, by no thread, but when
+    another one is opened. ``connect`` opens them, by default with ``security``'s TLS.
 
     Threads: any. ``_table`` covers the slots, and is held for no I/O; opening holds the lock of its slot.
     """
@@ -98,8 +98,8 @@ class ConnectionPool:
         return slot is not None and slot.connection is not None and slot.connection.is_open
 
     def connection_number(self, address: str) -> int:
-        """Return the number (from 1) of the connection to ``address`` that the next request uses: the current one's if
-        it is open, else the next number. While it stays the same, no connection has been lost."""
+        """Return the number (from 1) of the connection to ``address`` that the next request uses: the open
+        connection's, else the next number. While it stays the same, no connection has been lost."""
         slot = self._slots.get(address)
         if slot is None:
             return 1
@@ -108,7 +108,7 @@ class ConnectionPool:
 
     def server_version(self, address: str) -> int:
         """Return RocketMQ's version number in the last response over the current connection to ``address``, even after
-        its loss; 0 before the first, and without a connection."""
+        its loss. Return 0 before the first response, and without a connection."""
         slot = self._slots.get(address)
         connection = None if slot is None else slot.connection
         return 0 if connection is None else connection.server_version
@@ -189,8 +189,8 @@ class ConnectionPool:
         return [one for one in (*connections, *self._retired) if one is not None and one.is_open]
 
     def _reset_after_fork(self) -> None:
-        """Drop all connections in a forked child, closing only their descriptors, and replace slots and lock: the
-        parent's locks are invalid here, its readers do not run."""
+        """Drop all connections in a forked child: close only their descriptors, and replace slots and lock. The
+        parent's locks are invalid here, and its readers do not run."""
         inherited = [slot.connection for slot in self._slots.values() if slot.connection is not None]
         inherited += self._retired
         self._slots = {}
@@ -201,10 +201,9 @@ class ConnectionPool:
 
 
 def connections_to_close(connections: list[C], limit: int, idle_before_ms: int) -> list[C]:
-    """Return the connections idle since ``idle_before_ms`` (by the connections' clock) or earlier, and further ones,
-    the longest idle first, until ``limit`` are left. Close none.
-
-    A connection with a request in flight is never returned, even if more than ``limit`` have one.
+    """Return the connections idle since ``idle_before_ms`` (by the connections' clock) or earlier. Add further ones,
+    the longest idle first, until ``limit`` remain. Close none. A connection with a request in flight is never returned,
+    even if more than ``limit`` have one.
     """
     idle = [(since_ms, connection) for connection in connections if (since_ms := connection.idle_since_ms) is not None]
     idle.sort(key=itemgetter(0))

@@ -53,9 +53,9 @@ class PopBroker(RemotingClient):
         self.call_async(rpc, on_response, request.poll_ms + HOLD_SLACK_MS + self._timeout_ms)
 
     def _decode_pop(self, response: RemotingCommand) -> Popped | None:
-        """Return the popped messages; None if the broker has no message, or has too many polls waiting (POLLING_FULL).
-        Raises BrokerError[POLL_REQUEST_EXPIRED] if the pop arrived too late (after None a caller would repeat it
-        without a pause), BrokerError[MESSAGE_MODE_UNSUPPORTED] for a server that does not support pops,
+        """Return the popped messages, or None if the broker has no message, or has too many polls waiting
+        (POLLING_FULL). Raises BrokerError[POLL_REQUEST_EXPIRED] if the pop arrived too late: after None a caller would
+        repeat it without a pause. Raises BrokerError[MESSAGE_MODE_UNSUPPORTED] for a server without pops,
         RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
         meaning = meaning_of(RequestCode.POP_MESSAGE, response)
         if meaning is Meaning.WRONG_SERVER_KIND:
@@ -76,8 +76,8 @@ class PopBroker(RemotingClient):
     def submit_change_invisible_time(
         self, request: ChangeInvisibleTimeRequest
     ) -> ResponseFuture[ChangeInvisibleTimeResponse | None]:
-        """Request without waiting a change of a message's invisible duration from now on; the result has the new
-        receipt handle's parts, None if the message is deleted. Never repeat the request: after each response the
+        """Request, without waiting, a change of a message's invisible duration from now on. The result has the parts of
+        the new receipt handle, or is None if the message is deleted. Never repeat the request: after each response the
         message is redelivered once more unless acknowledged."""
         command = RemotingCommand(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields=request.to_fields())
         return self.submit(Rpc(command, _decode_change))
@@ -88,14 +88,15 @@ class PopBroker(RemotingClient):
         return self.call(topic_config_rpc(topic))
 
     def query_group_retry_settings(self, group: str) -> GroupRetrySettings:
-        """Request and await the group's retry settings on this broker, which creates the group if it creates groups on
-        demand; else BrokerError for an unknown group. With ACLs the permission GET on the group is required."""
+        """Request and await the group's retry settings on this broker. A broker that creates groups on demand creates
+        the group. Any other raises BrokerError for an unknown group. With ACLs the permission GET on the group is
+        required."""
         command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})
         return self.call(Rpc(command, lambda response: decode_group_retry_settings(response.body)))
 
 
 def _decode_change(response: RemotingCommand) -> ChangeInvisibleTimeResponse | None:
-    """Return the header of the response; None if the message is deleted."""
+    """Return the header of the response, or None if the message is deleted."""
     if meaning_of(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, response) is Meaning.DELETED:
         return None
     return ChangeInvisibleTimeResponse.from_fields(response.fields)

@@ -25,7 +25,7 @@ class Prober(NamedTuple):
 
 
 def ignore_reset(_queue: MessageQueue, _offset: int) -> None:
-    """Do nothing: a group without stored offsets has no resets."""
+    """Do nothing. For a group without stored offsets, which has no resets."""
 
 
 TOOLS_PROBER: Final = Prober(TOOLS_GROUP, ignore_reset)

@@ -34,11 +34,11 @@ _ID_LAYOUT: Final = struct.Struct(">4sHIIH")
 class Producer:
     """Producer of messages. After an error a message may be stored: a timeout leaves it open, a retry may duplicate it.
 
-    Each attempt goes to the next queue with write permission, starting at ``initial_queue_index`` (default: random),
-    after a failure on another broker. A message gets one UNIQ_KEY, which its duplicates share. Threads: any.
+    Each attempt goes to the next queue with write permission, starting at ``initial_queue_index`` (default: random).
+    After a failure it goes to another broker. A message gets one UNIQ_KEY, which its duplicates share. Threads: any.
 
-    Source: ``client/impl/producer/TopicPublishInfo.java#selectOneMessageQueue``; differs: avoids each broker that has
-    failed, not the last one only; refreshes a route at the first choice of a queue after ROUTE_LIFETIME_MS (30 s).
+    Source: ``client/impl/producer/TopicPublishInfo.java#selectOneMessageQueue``. Differs: avoids each broker that has
+    failed, not the last one only. At the first choice of a queue after ROUTE_LIFETIME_MS (30 s) the route is refreshed.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Producer:
         self._round_robin = count(RANDOM_INDEX() if initial_queue_index is None else initial_queue_index)
 
     def send(self, message: Message, queue: MessageQueue | None = None, sys_flag: int = 0) -> SendResult:
-        """Send ``message`` to ``queue``, or for None to the next writable queue, and wait until it is stored; after a
-        transient error try again at once, up to SEND_ATTEMPTS (3) attempts. Send a copy with a UNIQ_KEY if it has
-        none. A ``status`` other than SEND_OK is returned, not retried. ``sys_flag``: compression of its body, which the
-        caller has done.
+        """Send ``message`` to ``queue``, or for None to the next writable queue, and wait until it is stored. After a
+        transient error try again at once, up to SEND_ATTEMPTS (3) attempts. A message without a UNIQ_KEY is sent as a
+        copy with one. A ``status`` other than SEND_OK is returned, not retried. ``sys_flag``: compression of its body,
+        by the caller.
 
         Raises TransportError, BrokerError, RouteError of the last attempt, LocalProtocolError[INVALID_MESSAGE] at once.
         """
@@ -71,7 +71,7 @@ class Producer:
         )
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue | None = None) -> SendResult:
-        """Send ``messages`` of one topic, at least one, to one queue as ``send`` does: the broker stores all
+        """Send ``messages``, at least one and all of one topic, to one queue as ``send`` does. The broker stores all
         consecutively or none. Raises what ``send`` does; IndexError for no message."""
         with_id = [self._with_id(message) for message in messages]
         return self._send_with_retries(

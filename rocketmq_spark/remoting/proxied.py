@@ -1,7 +1,7 @@
 """Brokers behind a proxy's remoting port. All have the proxy's address, so each request names its broker.
 
-A proxy's remoting port stands in for name servers and brokers, and forwards a broker's request to the broker that it
-names. Source: ``proxy/remoting/activity/AbstractRemotingActivity.java#request``.
+A proxy's remoting port stands in for name servers and brokers, and forwards a request to the broker in the request.
+Source: ``proxy/remoting/activity/AbstractRemotingActivity.java#request``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PROXY_RESPONSE_FIELDS: Final = frozenset({"MSG_REGION", "TRACE_ON"})
 
 
 def is_from_proxy(route_fields: Mapping[str, str]) -> bool:
-    """Return whether a route response with these fields is from a proxy: a proxy's responses have MSG_REGION and
+    """Return whether a route response with these fields is from a proxy. A proxy's responses have MSG_REGION and
     TRACE_ON, a name server's have neither.
 
     Source: ``proxy/remoting/activity/AbstractRemotingActivity.java#writeResponse``.
@@ -36,7 +36,7 @@ def behind_proxy(route: TopicRoute) -> TopicRoute:
 
 
 def with_broker_name(command: RemotingCommand, broker_name: str) -> RemotingCommand:
-    """Return a copy of the request with the broker's name in the field by which a proxy forwards it: "n" for V2 and
-    batch sends, else "bname"."""
+    """Return a copy of the request with the broker's name, by which a proxy forwards it. The field is "n" for V2 and
+    batch sends, otherwise "bname"."""
     field = BROKER_NAME_OF_SENDS if command.code in _SENDS else BROKER_NAME
     return replace(command, fields={**command.fields, field: broker_name})

@@ -58,8 +58,8 @@ class QueueBoundsFuture(NamedTuple):
 
 
 def submit_queue_bounds(broker: RemotingClient, queues: Collection[MessageQueue]) -> QueueBoundsFuture:
-    """Request the offsets ``[first, end)`` of each queue, all in flight at once; wait for no response. For a queue or
-    topic that the broker does not have, the result is ``(0, 0)`` and no error."""
+    """Request the min and max offset of each queue, all at once, without waiting for responses. The result is
+    ``(0, 0)`` for a queue or topic that the broker does not have."""
     return QueueBoundsFuture(
         {queue: (broker.submit(_min_offset_rpc(queue)), broker.submit(_max_offset_rpc(queue))) for queue in queues}
     )
@@ -83,9 +83,8 @@ class ProxiedStatsFuture(NamedTuple):
         return {queue: QueueBounds(*bounds[queue], stored_ms or 0) for queue, stored_ms in stored.items()}
 
     def _probe_last_messages(self, last: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Probe one offset of each queue, many at once; if the broker refuses one, because the queue is missing or not
-        readable, probe one queue after another. Return store times as ``_probe_one_by_one`` does; raise other
-        errors."""
+        """Probe one offset of each queue, many at once, and return the store times. If the broker refuses a probe,
+        because a queue is missing or not readable, return ``_probe_one_by_one``. Raise other errors."""
         try:
             return probe_store_times(self.broker, last, self.prober)
         except BrokerError as error:
@@ -94,8 +93,8 @@ class ProxiedStatsFuture(NamedTuple):
             return self._probe_one_by_one(last)
 
     def _probe_one_by_one(self, last: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Probe one queue after another. Return store times in ms without the queues that the topic no longer has; None
-        for queues that are not readable, or have no message at the offset. Raise other errors."""
+        """Probe one queue after another, and return store times in ms. Omit queues that the topic no longer has. None
+        for a queue that is not readable, or has no message at the offset. Raise other errors."""
         stored: dict[MessageQueue, int | None] = {}
         for queue, offset in last.items():
             try:

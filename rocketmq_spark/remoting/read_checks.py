@@ -55,10 +55,10 @@ def submit_group_check(broker: RemotingClient, group: str, topic: str) -> GroupC
 def submit_filter_check(
     broker: RemotingClient, group: str, topic: str, message_filter: MessageFilter
 ) -> ResponseFuture[None]:
-    """Request that the broker compiles a SQL92 filter, without waiting for the response. The future raises
-    BrokerError[FILTER_EXPRESSION_INVALID | PROPERTY_FILTER_DISABLED] if it cannot.
+    """Request that the broker compiles a SQL92 filter, without waiting for the response. If it cannot, the future
+    raises BrokerError[FILTER_EXPRESSION_INVALID | PROPERTY_FILTER_DISABLED].
 
-    The check must precede all pulls: for an expression that it cannot compile, a broker sends all messages. Raises
+    The check must precede all pulls: without it, a broker that cannot compile the filter sends all messages. Raises
     TransportError[FILTER_NOT_VERIFIABLE] for a broker behind a proxy, which returns success without a check.
 
     Source: ``client/impl/factory/MQClientInstance.java#checkClientInBroker``,

@@ -44,8 +44,9 @@ class ResponseFuture(Generic[T]):
 
     def result(self) -> T:
         """Wait, at most until the request's deadline, and return the decoded response. After GO_AWAY (the server shuts
-        down) retire the connection, send the request once more over a new one, and wait with the full timeout again;
-        a second GO_AWAY is a BrokerError. Call it once: a second call decodes, or sends after GO_AWAY, again.
+        down) retire the connection, send the request once more over a new one, and wait with the full timeout again. A
+        second GO_AWAY is a BrokerError. Call ``result`` once: a second call decodes again, or sends again after
+        GO_AWAY.
 
         Raises TransportError, BrokerError (see ``wire.remoting.refusal``), RemoteProtocolError, and what the RPC's
         ``decode`` raises. Threads: any but the reader.
@@ -123,7 +124,7 @@ class RemotingClient:
         """Return the decoded response, or the error, of a completed request; raise no RocketMQError.
 
         After GO_AWAY, retire the connection, so that later requests open another, and return the refusal, which is
-        transient: the reader thread, which calls this, cannot send the request again.
+        transient. The reader thread calls this, so it cannot send the request again.
         """
         try:
             response = pending.result()
@@ -145,8 +146,8 @@ class RemotingClient:
     def decode_response(
         self, request: RemotingCommand, response: RemotingCommand, decode: Callable[[RemotingCommand], T]
     ) -> T:
-        """Return ``decode(response)``, and raise what it raises. If the response code has no ``meaning_of`` for the
-        request, and so refuses it, raise the BrokerError of ``refusal_error`` without decoding."""
+        """Return ``decode(response)``; its errors are raised. A response code without a ``meaning_of`` for the request
+        refuses it: raise the BrokerError of ``refusal_error`` without decoding."""
         if meaning_of(request.code, response) is None:
             raise refusal_error(str(self.address), request.code, response)
         return decode(response)

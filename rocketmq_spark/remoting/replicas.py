@@ -48,7 +48,7 @@ FIRST_SUGGESTED_IDS: Final[Mapping[str, int | None]] = MappingProxyType(
 
 
 def pull_address(broker: BrokerData, read_from: str, suggested_id: int | None = MASTER_ID) -> BrokerAddress | None:
-    """Return the address to pull from, by the first case that applies; None if there is none.
+    """Return the address to pull from, by the first case that applies, or None without an address.
 
     - ``read_from`` "master", or ``suggested_id`` None (for offsets that a slave lacks): the master.
     - ``suggested_id`` ANY_MASTER: the master, else the slave with the lowest ID.

@@ -1,7 +1,7 @@
 """Retry rules of members, executors and producers: which errors are retried, and with which pauses.
 
 ``retryability_of_request``, ``retryability_of_pull``, ``retryability_of_send`` and ``retryability_of_write`` classify
-an error by one table, ``requires_route_refresh`` returns whether a retry needs a new route, ``Pauses`` when it is due;
+an error by one table. ``requires_route_refresh`` returns whether a retry needs a new route, ``Pauses`` when it is due.
 ``failures`` has the limits.
 
 Not in here: after GO_AWAY a request is sent once more over a new connection (``remoting_client``).
@@ -115,8 +115,8 @@ def retryability_of_pull(error: RocketMQError) -> Retryability:
 
 
 def is_broker_outage(error: RocketMQError) -> bool:
-    """Return whether ``error`` of a pull is an outage of its broker: it is retryable, or a CLUSTER_TIMEOUT, raised at
-    the end of the retry limit. Return False if its ``__cause__`` is an outage of the name servers."""
+    """Return whether ``error`` of a pull is an outage of its broker: a retryable error, or CLUSTER_TIMEOUT at the end
+    of the retry limit. Return False if its ``__cause__`` is an outage of the name servers."""
     cause = error.__cause__
     if isinstance(cause, RocketMQError) and is_name_server_outage(cause):
         return False
@@ -136,8 +136,8 @@ def retryability_of_write(error: RocketMQError) -> Retryability:
 
 
 def requires_route_refresh(error: RocketMQError) -> bool:
-    """Return whether the route must be refreshed from the name servers before a retry: True, also for errors that are
-    not in ``RETRYABILITY``, unless the entry has ``refresh`` False (FLOW_CONTROL)."""
+    """Return whether the route must be refreshed from the name servers before a retry. True unless the error's entry in
+    ``RETRYABILITY`` has ``refresh`` False (FLOW_CONTROL), also without an entry."""
     return _retryability(error).refresh
 
 

@@ -41,7 +41,7 @@ class RouteHistory:
 
     def add(self, route: TopicRoute) -> None:
         """Record a route that a name server returned: add the brokers of its queues to the topic's, and replace the
-        last address of each master in it. Nothing is removed."""
+        last address of each master. Nothing is removed."""
         names = frozenset(data.broker_name for data in route.queues)
         self._brokers[route.topic] = self.brokers(route.topic) | names
         for broker in route.brokers:
@@ -89,15 +89,15 @@ class RouteTable:
     """The last route of each topic, in the order in which topics got their first route.
 
     ``route`` and ``find_master`` query the name servers if a route is missing or invalidated (``invalidate``,
-    ``invalidate_on_error``); ``refresh`` always does. If no route is returned, the cached one stays, and the failure
-    is: NAME_SERVERS_UNAVAILABLE if no name server responds; TOPIC_UNAVAILABLE.NO_ROUTE if ``history`` has a route of
-    the topic; else TOPIC_NOT_FOUND. The caller's policy defines how long each is retried.
+    ``invalidate_on_error``); ``refresh`` always does. If no route is returned, the cached one stays, and is outdated.
+    The failure is NAME_SERVERS_UNAVAILABLE if no name server responds, TOPIC_UNAVAILABLE.NO_ROUTE if ``history`` has a
+    route of the topic, else TOPIC_NOT_FOUND. The caller's policy defines how long each is retried.
 
     Threads: any. Of two concurrent queries of one topic the later response stays. Collections of all topics are copies.
     """
 
     def __init__(self, source: RouteSource, history: RouteHistory | None = None) -> None:
-        """Request nothing. ``history``: None: a new, empty one."""
+        """Request nothing. ``history``: by default a new, empty one."""
         self._source = source
         self._history = RouteHistory() if history is None else history
         self._cached: dict[str, _CachedRoute] = {}
@@ -112,8 +112,8 @@ class RouteTable:
     # ------------------------------------------------------------------------------------------ one topic
 
     def route(self, topic: str, refresh: bool = False) -> TopicRoute:
-        """Return the route of ``topic``; query the name servers and wait if it is missing or invalidated, or for
-        ``refresh``.
+        """Return the route of ``topic``. If it is missing or invalidated, or for ``refresh``, query the name servers
+        and wait.
 
         A failed query is raised even if a route is cached: TransportError[NAME_SERVERS_UNAVAILABLE] for transient
         failures of the name servers, RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that had a route, else
@@ -148,7 +148,7 @@ class RouteTable:
         return self.find_replica(queue, FROM_MASTER, None)
 
     def invalidate_on_error(self, topic: str, error: RocketMQError) -> None:
-        """Invalidate the topic's route if ``requires_route_refresh(error)``, as for most errors; else do nothing."""
+        """Invalidate the topic's route if ``requires_route_refresh(error)``, as for most errors."""
         if requires_route_refresh(error):
             self.invalidate(topic)
 
@@ -202,8 +202,9 @@ class RouteTable:
 
     def _to_failure(self, topic: str, error: RocketMQError) -> RocketMQError:
         """Return the error for callers. TOPIC_NOT_FOUND of a topic in the history becomes
-        RouteError[TOPIC_UNAVAILABLE.NO_ROUTE]; a retryable error that is no RouteError becomes
-        TransportError[NAME_SERVERS_UNAVAILABLE]; both have ``error`` as cause. Any other error is returned as it is."""
+        RouteError[TOPIC_UNAVAILABLE.NO_ROUTE]. A retryable error that is no RouteError becomes
+        TransportError[NAME_SERVERS_UNAVAILABLE]. Both have ``error`` as cause. Any other error is returned
+        unchanged."""
         failure = error
         if is_unknown_topic(error) and topic in self._history:
             brokers = ", ".join(f"{name} ({self.last_address(name)})" for name in sorted(self.recorded_brokers(topic)))
@@ -254,12 +255,12 @@ class RouteTable:
 
     def slave(self, broker_name: str) -> BrokerAddress | None:
         """Return the address of the broker's slave with the lowest ID, from the first of ``_brokers`` that names a
-        slave; else None."""
+        slave, or None."""
         slaves = (one.slave_addresses.values() for one in self._brokers() if one.broker_name == broker_name)
         return next((address for addresses in slaves for address in addresses), None)
 
     def master(self, broker_name: str) -> BrokerAddress | None:
-        """Return the address of the broker's master; None while no route names one."""
+        """Return the address of the broker's master, or None while no route names one."""
         return self._named_masters().get(broker_name)
 
     def is_master(self, queue: MessageQueue, address: BrokerAddress) -> bool:
@@ -275,8 +276,8 @@ class RouteTable:
 
     def pull_addresses(self, read_from: str) -> dict[str, BrokerAddress]:
         """Return by broker name, ascending, the address to pull from (``replicas.pull_address``) if the broker has
-        suggested no other. Brokers without one are missing. ``read_from``: the option ``readFrom``. Of a broker in
-        several of ``_brokers``, the last counts, but for "master" the first that names the master."""
+        suggested no other. Brokers without one are missing. ``read_from``: the option ``readFrom``. If several of
+        ``_brokers`` have a broker, the last counts, for "master" the first with the master."""
         if read_from == FROM_MASTER:
             return self.masters()
         addresses = {broker.broker_name: pull_address(broker, read_from) for broker in self._brokers()}

@@ -32,7 +32,7 @@ HANDSHAKE_DROPPED: Final = (ssl.SSLError, ConnectionResetError, BrokenPipeError)
 
 
 def connect_with(tls: Tls | None) -> Connect:
-    """Return a function that opens connections with ``tls``; None: plaintext."""
+    """Return a function that opens connections with ``tls``, or in plaintext for None."""
     return _connect_plain if tls is None else partial(_connect_tls, tls)
 
 
@@ -87,9 +87,9 @@ class PlainStream:
         return received
 
     def _received(self, receive: Callable[[A, int], R | None], argument: A, timeout_ms: int) -> R | None:
-        """Call ``receive`` and return its result; None: a timeout. If the server closes the connection before its first
-        response, after data was sent, probe whether it accepts only TLS. Raises TransportError[TLS_REQUIRED] if so;
-        otherwise return the empty result, or raise the error of ``receive``."""
+        """Call ``receive`` and return its result; None is a timeout. If the server closes the connection before its
+        first response, after data was sent, probe whether it accepts only TLS. Raises TransportError[TLS_REQUIRED] if
+        so. Otherwise return the empty result, or raise the error of ``receive``."""
         try:
             received = receive(argument, timeout_ms)
         except TransportError as error:
@@ -124,7 +124,7 @@ class PlainStream:
         self._raw.shutdown()
 
     def close(self) -> None:
-        """Close the stream below, see ``Stream.close``."""
+        """Close the raw stream, see ``Stream.close``."""
         self._raw.close()
 
 

@@ -18,10 +18,10 @@ class Stream(Protocol):
     """
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
-        """Return received bytes, at most ``max_bytes``; None if none arrived in time; ``b""`` once the peer closed."""
+        """Return at most ``max_bytes`` received bytes, None if none arrived in time, ``b""`` once the peer closed."""
 
     def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
-        """Receive into ``buffer``, return the number of bytes; None if none arrived in time; 0 once the peer closed."""
+        """Receive into ``buffer``, return the number of bytes, None if none arrived in time, 0 once the peer closed."""
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
         """Send all of ``data``. After an error an unknown part of it was sent: do not use the stream any more."""
@@ -34,8 +34,8 @@ class Stream(Protocol):
 
 
 def copy_into(buffer: memoryview, data: bytes | None) -> int | None:
-    """Copy ``data``, a result of ``recv``, to the start of ``buffer`` and return its length; None for None. ``buffer``
-    is at least as long."""
+    """Copy ``data``, a result of ``recv``, to the start of ``buffer``, at least as long. Return the length of ``data``,
+    or None for None."""
     if data is None:
         return None
     buffer[: len(data)] = data

@@ -44,12 +44,12 @@ class TailWatch:
     """Long polls at the ends of queues, one per queue, while the owner is idle; reports new messages by ``on_change``.
 
     ``on_change`` is called after each response but NO_NEW_MSG: new messages, an invalid offset, a failed poll. If the
-    queue is then watched at the same offset again, the next poll starts after a pause: its broker refuses pulls, is
+    queue is then watched at the same offset again, the next poll starts after a pause. Its broker refuses pulls, is
     busy, or has a message that is not planned for reading. Pauses double up to the time for which a poll is held, so
     that such a queue costs no more requests than an idle one.
 
-    Threads: ``watch`` from any thread, ``on_change`` and responses on reader threads, or on that of ``watch`` if a poll
-    cannot be sent; ``_lock`` covers the tables and is never held while a request is sent.
+    Threads: ``watch`` from any thread. ``on_change`` and responses run on reader threads, or on the thread of ``watch``
+    if a poll cannot be sent. ``_lock`` covers the tables and is never held while a request is sent.
     """
 
     def __init__(self, long_poll: LongPoll, on_change: Callable[[], None], clock: Clock) -> None:
@@ -97,7 +97,7 @@ class TailWatch:
         return on_response
 
     def _pause(self, offset: int, suspend_ms: int, before: _Pause | None) -> _Pause:
-        """Return a pause from now on: the shortest one (250 ms) without ``before``, else one twice as long as
-        ``before``, the queue's previous pause; at most ``suspend_ms``."""
+        """Return a pause from now on, at most ``suspend_ms``. It is twice as long as ``before``, the queue's previous
+        pause, or the shortest one (250 ms) without ``before``."""
         pause_ms = Pauses(REQUEST_PAUSES.shortest_ms, suspend_ms).after(None if before is None else before.pause_ms)
         return _Pause(offset, pause_ms, self._clock() + pause_ms)

@@ -100,8 +100,8 @@ class TcpStream:
                     self._wait_until_writable(deadline_ms, timeout_ms)
 
     def _wait_until_writable(self, deadline_ms: int, timeout_ms: int) -> None:
-        """Wait until data can be sent. Raises TransportError[CONNECTION_LOST] if that is not before ``deadline_ms``;
-        ``timeout_ms``: for the error's text."""
+        """Wait until data can be sent. Raises TransportError[CONNECTION_LOST] if it cannot be sent before
+        ``deadline_ms``. ``timeout_ms``: for the error's text."""
         remaining_ms = deadline_ms - monotonic_ms()
         if remaining_ms <= 0 or not self._writable.select(remaining_ms / 1000):
             raise write_timeout_error(self.address, timeout_ms)

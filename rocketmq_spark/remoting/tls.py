@@ -1,7 +1,7 @@
 """TLS over any ``Stream``.
 
-OpenSSL does not allow two threads in one session, and a socket of the ``ssl`` module does not prevent that while one
-receives and another sends. So the session works on memory buffers, under a lock that is held for no I/O.
+OpenSSL does not allow two threads in one session. A socket of the ``ssl`` module lets one thread receive while another
+one sends. So the session works on memory buffers, under a lock that is held for no I/O.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def raising_tls_errors(address: str) -> Iterator[None]:
 class TlsStream:
     """A TLS client session over ``raw``.
 
-    Threads: one receives while others send. ``_lock`` covers the session, and is held for no I/O; ``_flushing`` keeps
-    records in their order, and is held while they are sent.
+    Threads: one receives while any number send. ``_lock`` covers the session, and is held for no I/O; ``_flushing``
+    keeps records in their order, and is held while they are sent.
     """
 
     def __init__(self, raw: Stream, address: str, context: ssl.SSLContext, host: str) -> None:
@@ -155,9 +155,9 @@ class TlsStream:
                 self._raw.sendall(data, timeout_ms)
 
     def shutdown(self) -> None:
-        """Shut down the stream below; send no TLS alert."""
+        """Shut down the raw stream; send no TLS alert."""
         self._raw.shutdown()
 
     def close(self) -> None:
-        """Close the stream below; send no TLS alert."""
+        """Close the raw stream; send no TLS alert."""
         self._raw.close()

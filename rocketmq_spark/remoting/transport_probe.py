@@ -32,7 +32,7 @@ RocketMQ's protocol these bytes would mean a frame without a header, which does 
 
 
 class AcceptedTransports(NamedTuple):
-    """Whether a server accepts plaintext, and whether it accepts TLS; None: it did not respond in time."""
+    """Whether a server accepts plaintext, and whether it accepts TLS. None if it did not respond in time."""
 
     plain: bool | None
     tls: bool | None
@@ -44,14 +44,14 @@ def probe_transports(address: str) -> AcceptedTransports:
 
 
 def _accepts_plaintext(address: str) -> bool | None:
-    """Return whether the server responds to a plaintext request, False if it closes the connection or rejects it; None
-    if not in time: waits up to 1 s each for connecting, sending and receiving."""
+    """Return whether the server responds to a plaintext request, or None if not in time. False if it closes or rejects
+    the connection. Waits up to 1 s each for connecting, sending and receiving."""
     first = _first_response(address, PROBE_FRAME)
     return None if first is None else bool(first)
 
 
 def _first_response(address: str, request: bytes) -> bytes | None:
-    """Send ``request`` over a new plaintext connection, and return the first bytes that are received; ``b""`` if the
+    """Send ``request`` over a new plaintext connection, and return the first received bytes. Return ``b""`` if the
     server closed or refused the connection, None if connecting or the response took longer than 1 s. Raises no
     RocketMQError."""
     try:
@@ -68,8 +68,8 @@ def _is_timeout(error: RocketMQError) -> bool:
 
 
 def _accepts_tls(address: str) -> bool | None:
-    """Return whether a TLS handshake succeeds, False if the server cannot be connected; None if it does not respond
-    within 1 s. No data is sent, and the server's certificate is not verified."""
+    """Return whether a TLS handshake succeeds, or None if the server does not respond within 1 s. False if it cannot be
+    connected. No data is sent, and the server's certificate is not verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -80,8 +80,8 @@ def _accepts_tls(address: str) -> bool | None:
 
 
 def accepts_http2(address: str) -> bool | None:
-    """Return whether the server accepts plaintext HTTP/2, as gRPC uses it, False if it refuses or closes the
-    connection; None if it did not respond in time. Never raises. Opens one connection."""
+    """Return whether the server accepts plaintext HTTP/2, as gRPC uses it, or None if it did not respond in time. False
+    if it refuses or closes the connection. Never raises. Opens one connection."""
     first = _first_response(address, _PREFACE)
     return None if first is None else is_http2(first)
 
