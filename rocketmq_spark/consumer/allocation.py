@@ -1,8 +1,8 @@
 """Allocation of a topic's queues to members: RocketMQ's six strategies, and one for all topics together.
 
-Members share no state: each computes its own part from the same sorted lists of queues and client IDs, so its result
-must match the results that the other members compute. For equal input the six return the same as the Java client's
-classes of the same names; ``AVG_ALL_TOPICS`` exists only here, for groups of Spark members only.
+Members share no state. Each computes its own part from the same sorted lists of queues and client IDs, and all parts
+must match. For equal input the six return the same as the Java client's classes of the same names. ``AVG_ALL_TOPICS``
+exists only here, for groups of Spark members only.
 
 Source: ``client/consumer/rebalance/*.java``. Differs: for a caller's mistakes Java throws IllegalArgumentException,
 here it is a ValueError.
@@ -130,8 +130,8 @@ class AllocateMessageQueueAveragely:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the consecutive block of ``queues`` for the position of ``client_id`` in ``client_ids``, one longer
-        for the first members if queues remain; [] if ``client_ids`` lack it, or it is beyond the number of queues.
+        """Return the consecutive block of ``queues`` for the position of ``client_id`` in ``client_ids``. If queues
+        remain, the first members get one more. Return [] for a member that is not in ``client_ids``, or gets no queue.
         Raises ValueError if one of the last three arguments is empty; ``group`` has no effect."""
         if not is_member(client_id, queues, client_ids):
             return []
@@ -193,8 +193,8 @@ class ConsistentHashRouter:
             self._ring[self._hash_function(f"{node}-{replica}")] = node
 
     def route(self, key: str) -> str | None:
-        """Return the node of the virtual node at the hash of ``key``, or the next one on the ring, which begins again
-        after its end; None on an empty ring."""
+        """Return the node of the first virtual node at or after the hash of ``key`` on the ring, which begins again
+        after its end. Return None on an empty ring."""
         if not self._hashes:
             return None
         position = bisect_left(self._hashes, self._hash_function(key))
@@ -316,11 +316,11 @@ class AllocateMachineRoomNearby:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Call ``strategy`` for the queues in the room of ``client_id``, with the members there; then, room by room,
-        for the queues in rooms without members, with all members that have a room. Return its results joined; [] if
-        ``client_ids`` lack ``client_id``. A member without a room gets no queues, and is logged once. Calls the
-        resolver for each queue and member. Raises MembershipError[UNKNOWN_MACHINE_ROOM] if the resolver returns no room
-        for a broker or for ``client_id``, ValueError if one of the last three arguments is empty."""
+        """Call ``strategy`` for the queues in the room of ``client_id``, with the members there. Then call it for each
+        room without members, with all members that have a room. Return the results joined; [] if ``client_ids`` lack
+        ``client_id``. A member without a room gets no queues, and is logged once. Calls the resolver for each queue and
+        member. Raises MembershipError[UNKNOWN_MACHINE_ROOM] if the resolver returns no room for a broker or for
+        ``client_id``, ValueError if one of the last three arguments is empty."""
         if not is_member(client_id, queues, client_ids):
             return []
         queues_in = self._queues_by_room(queues)

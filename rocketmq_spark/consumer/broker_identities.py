@@ -22,16 +22,16 @@ T = TypeVar("T")
 
 
 def find_broker_name(bounds: Bounds, expected_name: str) -> str | None:
-    """Return ``expected_name`` if all queues of ``bounds`` have this broker name, else the first other name; None for
-    empty bounds."""
+    """Return ``expected_name`` if all queues of ``bounds`` have this broker name, else the first other name. Return
+    None for empty bounds."""
     other_names = (queue.broker_name for queue in bounds if queue.broker_name != expected_name)
     return next(other_names, expected_name if bounds else None)
 
 
 def find_invalid_bounds(bounds: Bounds) -> MessageQueue | None:
-    """Return the first queue with more than ``QUEUE_OFFSETS.maximum`` offsets, a negative min offset, or a max offset
-    below its min offset; None if there is none. Too many offsets would be planned as endless tasks, and a negative
-    number of them would count as a loss or as empty. A checkpoint with a negative offset cannot be read."""
+    """Return the first queue with a negative min offset, a max offset less than the min offset, or more than
+    ``QUEUE_OFFSETS.maximum`` offsets; else None. Too many offsets would be planned as endless tasks. A negative number
+    of offsets would count as a loss or as empty. A checkpoint with a negative offset cannot be read."""
     maximum = QUEUE_OFFSETS.maximum
     return next(
         (
@@ -75,8 +75,8 @@ class BrokerIdentities:
         self._mismatched: set[str] = set()
 
     def link(self, broker_name: str) -> Link | None:
-        """Return the broker's address and the number of the connection that its next request uses; None while there is
-        no address. Sends nothing."""
+        """Return the broker's address, and the number of the connection that its next request uses, or None without an
+        address. Sends nothing."""
         address = self._address_of(broker_name)
         return None if address is None else (address, self._cluster.connection_number(address))
 
@@ -106,8 +106,8 @@ class BrokerIdentities:
     def submit_check(self, broker: BrokerApi, broker_name: str) -> Future[None]:
         """Request the bounds of the broker's first topic; a route must name the broker. If there is no connection, open
         one, wait for it, and raise its errors: TransportError, OptionError. ``result`` waits for bounds that verify the
-        broker, and records that; for each topic of which the broker has no queues it requests the next one. See
-        ``_IdentityFuture.result`` for its errors, also after the last topic."""
+        broker, and records this. While the broker has no queues of a topic, ``result`` requests the next one. Its
+        errors: ``_IdentityFuture.result``."""
         return _IdentityFuture(self, broker, broker_name, self._routes.topics_at(broker_name))
 
     def submit_bounds(self, broker: BrokerApi, topic: str, broker_name: str) -> Future[Bounds]:

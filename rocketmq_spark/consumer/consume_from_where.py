@@ -46,10 +46,10 @@ NO_TIMES: Final = QueuePositions()
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """Start position of topics that the group has not read. ``where`` applies to queues that ``offsets`` (of single
-    queues) and ``topics`` (of a topic's other queues) omit. For TIMESTAMP only, in epoch ms: ``timestamp_ms``, of all
-    queues, or ``times``; queues that these omit start at FIRST_OFFSET. ``requires_group``: a group without committed
-    offsets is an error (``startingOffsets=group``)."""
+    """Start position of topics that the group has not read. ``where`` applies to queues without a position in
+    ``offsets`` (of single queues) or ``topics``. For TIMESTAMP only, in epoch ms: ``timestamp_ms``, of all queues, or
+    ``times``; queues without a time start at FIRST_OFFSET. ``requires_group``: a group without committed offsets is an
+    error (``startingOffsets=group``)."""
 
     where: ConsumeFromWhere
     timestamp_ms: int | None = None
@@ -65,8 +65,8 @@ class StartingPoint:
         return QueuePositions(GROUP if self.requires_group else None, self.topics, self.offsets)
 
     def timestamps_ms(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """Return the times (epoch ms) to search for, by queue: ``timestamp_ms`` for all queues if it is set, else those
-        in ``times``; queues without a time are missing."""
+        """Return the times (epoch ms) to search for, by queue: ``timestamp_ms`` if it is set, else those in ``times``.
+        Queues without a time are missing."""
         times = self.times if self.timestamp_ms is None else QueuePositions(self.timestamp_ms)
         return times.by_queue(queues)
 
@@ -78,8 +78,8 @@ def starting_point(options: ReadOptions) -> StartingPoint:
     Raises OptionError[INCOMPATIBLE_OPTIONS] when two of them set different positions, or one lists a topic that is not
     read, OptionError[OPTION_REQUIRES_OPTION] for CONSUME_FROM_TIMESTAMP without a time.
 
-    Source: ``client/consumer/DefaultMQPushConsumer.java``. Differs: its default time, half an hour before each start
-    of the client, is not used, because it would differ between members.
+    Source: ``client/consumer/DefaultMQPushConsumer.java``. Differs: its default time, half an hour before each start of
+    the client, is not used, because it would differ between members.
     """
     configured = list(_configured_points(options))
     for (first, first_point), (second, second_point) in pairwise(configured):
@@ -108,7 +108,7 @@ def _configured_points(options: ReadOptions) -> Iterator[tuple[str, StartingPoin
 
 def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
     """Return the start position that ``startingOffsets`` sets: one for all queues, or positions of topics and single
-    queues, and FIRST_OFFSET for all others. Raises OptionError[INCOMPATIBLE_OPTIONS] for topics that are not read."""
+    queues, else FIRST_OFFSET. Raises OptionError[INCOMPATIBLE_OPTIONS] for topics that are not read."""
     listed = options.starting_offsets or QueuePositions()
     if listed.everywhere is not None:
         return StartingPoint(OF_POSITIONS[listed.everywhere], requires_group=listed.everywhere == GROUP)

@@ -32,8 +32,8 @@ class GroupLock:
     def _new_holder(
         self, membership: Membership, lock: AbstractContextManager[object]
     ) -> Callable[[], AbstractContextManager[Membership]]:
-        """Return a factory of context managers, which wait for ``lock``, hold it during the block, and publish the
-        membership at its end, also after an exception."""
+        """Return a factory of context managers. Each waits for ``lock`` and holds it during the block. At its end it
+        publishes the membership, also after an exception."""
 
         @contextmanager
         def hold() -> Iterator[Membership]:

@@ -135,9 +135,9 @@ class GroupMembers:
         """Return heartbeats to addresses in the routes, slaves included, as in Java's client; send nothing. The caller
         sends them without the group lock, and calls ``record_acknowledged``.
 
-        Included are all addresses that acknowledged their last heartbeat or never got one; of the others only the one
-        tried longest ago, because each may take the whole ``brokerTimeoutMs``, and locks must be renewed meanwhile.
-        Failures of addresses that left the routes are discarded.
+        Included are all addresses that acknowledged their last heartbeat or never got one. Of the failing addresses
+        only the one tried longest ago is included: each may last the whole ``brokerTimeoutMs``, and locks must be
+        renewed meanwhile. Failures of addresses that left the routes are discarded.
         """
         addresses = self._routes.addresses()
         self._unreached = {address: None for address in self._unreached if address in addresses}
@@ -188,7 +188,7 @@ class GroupMembers:
         return Heartbeat(self._client_id, (self._group_data(),))
 
     def _consumer_data(self) -> ConsumerData:
-        """Return new consumer data of this member, with subscriptions to all topics that it reads; send nothing. Raises
+        """Return new consumer data of this member, with subscriptions to all topics of the query; send nothing. Raises
         the errors of ``starting_point``."""
         return ConsumerData(
             group=self._group,
@@ -199,8 +199,8 @@ class GroupMembers:
         )
 
     def _group_data(self) -> ConsumerData:
-        """Return the consumer data of heartbeats: ``consumer_data`` with a subscription to the group's retry topic, as
-        in Java's push consumers, also if this member does not read that topic.
+        """Return the consumer data of heartbeats: ``consumer_data`` plus a subscription to the group's retry topic, as
+        in Java's push consumers, even if this member does not read it.
 
         A broker takes the topics of the last heartbeat for the group's, and rejects pulls of other topics that carry no
         subscription. Without the retry topic, Java members could not read it after each heartbeat of this member.
@@ -218,14 +218,15 @@ class GroupMembers:
     # ------------------------------------------------------------------------------------------ members
 
     def query_members(self) -> list[str] | None:
-        """Request the group's members from all brokers in the routes, wait, and return the sorted client IDs; None: no
-        broker responded. Keep the IDs of the other members for ``record_other_members``. Permanent errors are raised.
+        """Request the group's members from all brokers in the routes, wait, and return the sorted client IDs, or None
+        if no broker responded. Keep the IDs of the other members for ``record_other_members``. Permanent errors are
+        raised.
 
         Each broker lists the members that send it heartbeats, and a member sends heartbeats to every broker that it
-        reads from. So two members that could read the same queue are both in the list of its broker, whatever other
-        connections fail. Therefore all lists are merged, with each ID as often as in the list that has it most often.
-        This member's ID is omitted unless every list has it, and every broker that returned one has acknowledged its
-        heartbeat: on another broker the ID belongs to a duplicate.
+        reads from. So the list of a queue's broker has all members that could read the queue. Therefore all lists are
+        merged, with each ID as often as in the list that has it most often. This member's ID is omitted unless every
+        list has it, and every broker that returned a list has acknowledged its heartbeat: on another broker the ID
+        belongs to a duplicate.
         """
         brokers = {name: name for name in self._routes.broker_names()}
         event = self._client.call_concurrently(
@@ -265,8 +266,8 @@ class GroupMembers:
         ``client_ids``.
 
         It may send heartbeats, check the group, or request running infos of other members, and wait. Problems and their
-        ends are recorded as outages. An inconsistent member is an outage too, not an error: return WAIT if JOINING,
-        SHARE if MEMBER. Raises the errors of ``OutageAwareClient.check_group``.
+        ends are recorded as outages, also an inconsistent member: return WAIT if JOINING, SHARE if MEMBER. Raises the
+        errors of ``OutageAwareClient.check_group``.
         """
         action = self._apply_event(event_from_lists(client_ids, self._client_id))
         if action is not MembershipAction.COMPARE:
@@ -303,9 +304,9 @@ class GroupMembers:
         return MembershipError("NOT_REGISTERED_IN_GROUP", group=self._group, client_id=self._client_id)
 
     def _find_inconsistency(self, client_ids: Collection[str]) -> MembershipError | None:
-        """If the member list has changed, request the running infos of members that ``SubscriptionCheck.start_queries``
-        returns, wait, and log differences in reading the retry topic. Return the error of a member with another
-        subscription, other consumer settings or the same checkpoint, not raised; None if no member that has responded
+        """If the member list has changed, request running infos of the members of ``SubscriptionCheck.start_queries``,
+        wait, and log differences in reading the retry topic. Return, not raise, the error of a member with another
+        subscription, other consumer settings or the same checkpoint. Return None if no member that has responded
         differs."""
         members_to_query = self._subscriptions.start_queries(client_ids)
         if members_to_query:

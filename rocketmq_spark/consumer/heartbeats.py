@@ -43,7 +43,7 @@ class Heartbeats:
 
 @contextmanager
 def _logging_failures_of(address: BrokerAddress) -> Iterator[None]:
-    """Log a RocketMQError of the block instead of raising it: a broker's refusal at WARNING, any other at DEBUG."""
+    """Log a RocketMQError of the block, and do not raise it: a broker's refusal at WARNING, any other at DEBUG."""
     try:
         yield
     except RocketMQError as error:

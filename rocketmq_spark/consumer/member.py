@@ -178,11 +178,10 @@ class Member:
 
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         """Send long polls (``TailWatch.watch``) of the queues at their offsets in ``positions``, only at responsive
-        masters, and wait up to ``timeout_ms`` for a change since the last call: a poll returned messages or an invalid
-        offset, or failed; ownership, resets or responsive servers changed; a queue may have been re-created; or the
-        member's thread failed. Return True for a change, which the next call does not return again. Return True also if
-        a request to an unresponsive server is due when this returns, in each call while it is due; it ends the wait
-        only if it is due at the start."""
+        masters. Wait up to ``timeout_ms`` for a change since the last call. Changes are: a poll returned messages or an
+        invalid offset, or failed; ownership, resets or responsive servers changed; a queue may have been re-created;
+        the member's thread failed. Return True for a change, once. Return True also, in each call, while a request to
+        an unresponsive server is due; it ends the wait only if it is due at the start."""
         masters = self._group_lock.published.masters
         self._tail_watch.watch({queue: at for queue, at in positions.items() if queue.broker_name in masters})
         with self._changed:
@@ -221,9 +220,9 @@ class Member:
             self._notify_change()
 
     def _work_until_stopped(self) -> None:
-        """Until ``leave_group``, call ``watch`` and do each scheduled work when its timer is due: rebalance,
-        heartbeats, offset commits; topic lists with ``subscribePattern``; lock renewals and lock requests with
-        ``consumeOrderly``. All are due at the start. A wake-up makes the rebalance due at once. Raises what ``watch``
+        """Until ``leave_group``, call ``watch`` and do each scheduled work when its timer is due. Always: rebalance,
+        heartbeats, offset commits. With ``subscribePattern``: topic lists. With ``consumeOrderly``: lock renewals and
+        lock requests. All are due at the start. A wake-up makes the rebalance due at once. Raises what ``watch``
         raises."""
         options = self._options
         rebalance = self._timed("Rebalance", options.rebalance_interval_ms, Membership.rebalance)
@@ -265,7 +264,7 @@ class Member:
 
     def _run_timed_work(self, name: str, interval_ms: int, work: TimedWork) -> None:
         """Run ``work`` under the group lock, and wake ``wait_for_change`` if ``Published.changes`` differs then. Do
-        nothing while stopping. Log a RocketMQError, do not raise it. ``name``, ``interval_ms``: for that log line."""
+        nothing while stopping. Log a RocketMQError, do not raise it. ``name``, ``interval_ms``: for the log line."""
         with self.group_lock() as membership:
             if self._stopping.is_set():
                 return
@@ -281,9 +280,9 @@ class Member:
             self._notify_change()
 
     def _record_failed_work(self, condition: str) -> int:
-        """Record a failure and return the level at which the caller logs it: DEBUG for the first one of ``condition``,
-        because the next metadata refresh usually raises or tracks it; then WARNING, or DEBUG while a growing pause
-        lasts."""
+        """Record a failure and return the level at which the caller logs it. The first failure of ``condition`` gets
+        DEBUG, because the next metadata refresh usually raises or tracks it. Later ones get WARNING, or DEBUG during a
+        growing pause."""
         throttle = self._failed_works.get(condition)
         if throttle is None:
             self._failed_works[condition] = Throttle()
@@ -299,9 +298,9 @@ class Member:
     # ------------------------------------------------------------------------------------------ reader threads
 
     def _on_request(self, request: RemotingCommand) -> RemotingCommand | None:
-        """Handle a broker's request and return the response; None for an unsupported one, and for a change of members,
-        which wakes the rebalance (``OnRequest``). A task's report, in a request for running infos, is queued for the
-        next ``group_lock``. Never waits for the group lock. Raises RemoteProtocolError for an invalid header."""
+        """Handle a broker's request and return the response, or None if it is unsupported. A change of members wakes
+        the rebalance, and returns None (``OnRequest``). A task's report, in a request for running infos, is queued for
+        the next ``group_lock``. Never waits for the group lock. Raises RemoteProtocolError for an invalid header."""
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self._woken.set()
             return None
@@ -310,8 +309,8 @@ class Member:
         return handle_request(request, self._group_lock.published.view)
 
     def _record_report(self, body: bytes | memoryview) -> None:
-        """Queue the report in ``body`` for the next ``group_lock``. Ignore a body without this member's token, an empty
-        report, and an invalid one, which is logged at DEBUG: raised, it would end the connection with its requests in
+        """Queue the report in ``body`` for the next ``group_lock``. Ignore an empty report, and a body without this
+        member's token. Log an invalid report at DEBUG: raised, the error would end the connection with its requests in
         flight."""
         try:
             report = decode_task_report(body, self.report_to.token)
@@ -323,8 +322,9 @@ class Member:
 
     def _long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_response: PullCallback) -> None:
         """Send a long poll of the queue at ``offset``; only opening a connection waits. ``on_response`` gets the result
-        or error on a reader thread, after an operator's reset was queued for the next ``group_lock``. If sending fails,
-        or the broker is not responsive (RouteError[MASTER_UNAVAILABLE]: nothing is sent), it is called in this call."""
+        or error on a reader thread, after an operator's reset was queued for the next ``group_lock``. It is called in
+        this call if sending fails, and, without sending, with RouteError[MASTER_UNAVAILABLE] if the broker is not
+        responsive."""
         address = self._group_lock.published.masters.get(queue.broker_name)
         if address is None:
             on_response(RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic))
@@ -358,8 +358,8 @@ def boottime_ms() -> int:
 
 
 def _local_offsets(options: ReadOptions) -> MemoryOffsetStore | None:
-    """Return this query's own offset store: in BROADCASTING a local file, read at once; else, with
-    ``commitOffsets=false``, memory; else None: brokers store the offsets. Raises what ``LocalFileOffsetStore`` does."""
+    """Return this query's own offset store: in BROADCASTING a local file, read at once, with ``commitOffsets=false``
+    memory. Otherwise return None: brokers store the offsets. Raises what ``LocalFileOffsetStore`` does."""
     if options.message_model == BROADCASTING:
         return LocalFileOffsetStore(offset_file_of(options))
     return MemoryOffsetStore() if options.has_own_offsets else None

@@ -123,7 +123,7 @@ class Membership:
         ``crash`` first, if it is set. Raises the error of an outage that reached its limit:
         TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE],
         MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS | DUPLICATE_CLIENT_ID |
-        INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]; and permanent errors at once:
+        INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. Raises permanent errors at once:
         MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError for a refusal, OptionError[NOT_A_NAME_SERVER]."""
         if self.crash is not None:
             raise self.crash
@@ -149,7 +149,7 @@ class Membership:
         )
 
     def set_queue_outages(self, outages: Iterable[Outage]) -> None:
-        """Replace the outages of unavailable queues, logged with all others. The caller decides their limits."""
+        """Replace the outages of unavailable queues; all are logged together. The caller decides their limits."""
         self._outage_tracker.set_queue_outages(outages)
 
     def prune_resets(self) -> dict[MessageQueue, int]:
@@ -162,7 +162,7 @@ class Membership:
     def mark_in_flight(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         """Record one planned range ``[begin_offset, end_offset)`` for each queue as in flight until ``mark_completed``.
         Its end is reported as the queue's next offset to read. Raises KeyError for a queue that is not owned,
-        ValueError for a range that is empty or overlaps one in flight; ranges listed before it stay recorded."""
+        ValueError for a range that is empty or overlaps one in flight. Ranges before the wrong one stay recorded."""
         self._last_view = None
         for queue, (begin_offset, end_offset) in ranges.items():
             process_queue = self._rebalance_impl.table[queue]
@@ -171,10 +171,10 @@ class Membership:
             self._planned_generations[queue] = process_queue.generation
 
     def mark_completed(self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]) -> None:
-        """Remove the ranges in flight that end at or below their queue's offset in ``end_offsets``: they are in the
-        sink. If there was one, or an offset is unconfirmed, commit all unconfirmed offsets, wait, and unlock and drop
-        RELEASING queues with nothing in flight or unconfirmed; else send nothing. ``stored_to_ms``: store time (epoch
-        ms) of a queue's newest message when it was planned; missing: unknown. Permanent errors are raised."""
+        """Remove the ranges in flight up to each queue's offset in ``end_offsets``: they are in the sink. If a range
+        was removed, or an offset is unconfirmed, commit all unconfirmed offsets and wait. Then unlock and drop
+        RELEASING queues with nothing in flight or unconfirmed. ``stored_to_ms``: store time (epoch ms) of a queue's
+        newest message when it was planned; missing: unknown. Permanent errors are raised."""
         if self._complete_ranges(end_offsets, stored_to_ms) or self.offsets.unconfirmed:
             self._last_view = None
             self.offsets.persist()
@@ -184,8 +184,8 @@ class Membership:
 
     def rebalance(self) -> bool:
         """Request routes, drop queues of deleted topics without a commit, send first heartbeats, request the members,
-        wait, run ``members.update_state``. If it returns SHARE, allocate queues: commit, unlock and drop, or lock and
-        add. Return whether queues were allocated, or there is no topic; else they stay. Permanent errors are raised."""
+        wait, run ``members.update_state``. After SHARE allocate queues: commit, unlock and drop, or lock and add. Else
+        all queues stay. Return whether queues were allocated, or there is no topic. Permanent errors are raised."""
         self.client.refresh_routes()
         if self.members.update_topics():
             self._last_view = None
@@ -232,9 +232,9 @@ class Membership:
     # ------------------------------------------------------------------------------------------ ownership and progress
 
     def _apply_plan(self, plan: RebalancePlan) -> None:
-        """If the plan drops queues, commit all unconfirmed offsets, wait, and drop these queues; with
+        """If the plan drops queues, commit all unconfirmed offsets, wait, and drop these queues. With
         ``consumeOrderly`` make them RELEASING instead, and ``_release`` them. RELEASING queues that the plan keeps are
-        OWNED again. ``_add`` the queues that it adds."""
+        OWNED again. ``_add`` the plan's new queues."""
         if plan.drop:
             self.offsets.persist()
         leaving = {queue for queue in plan.drop if self._options.consume_orderly}
@@ -245,8 +245,8 @@ class Membership:
         self._add(plan.add)
 
     def _add(self, queues: Collection[MessageQueue]) -> None:
-        """Own and log ``queues``. With ``consumeOrderly`` request their locks first, wait, and own only queues whose
-        lock is granted. Queues whose lock is denied are AWAITING_LOCK; others that were AWAITING_LOCK are NOT_OWNED."""
+        """Own and log ``queues``. With ``consumeOrderly`` request their locks first, wait, and own only granted queues.
+        A denied queue is AWAITING_LOCK. A queue that was, and is neither granted nor denied now, is NOT_OWNED."""
         if self._options.consume_orderly:
             self._last_view = None
             denied = self._locks.lock(queues)
@@ -312,9 +312,9 @@ class Membership:
         return any(finished)
 
     def _complete_queue(self, process_queue: ProcessQueue, completed_to: int, stored_to_ms: int) -> bool:
-        """Remove the ranges in flight that end at or below ``completed_to``, and return whether there was one. In any
+        """Remove the ranges in flight that end at ``completed_to`` or before, and return whether there was one. In any
         case call ``OffsetCommitter.mark_completed``, which never lowers an offset, with ``completed_to``, or the begin
-        of the first remaining range if that is smaller."""
+        of the first remaining range if it is smaller."""
         is_any_finished = process_queue.remove_completed(completed_to)
         remaining = process_queue.in_flight
         self.offsets.mark_completed(

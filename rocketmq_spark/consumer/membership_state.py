@@ -64,8 +64,8 @@ class Limit(Enum):
     JOINING = f"{JOINING_LIMIT_MS // 1000} s, or `clusterTimeoutMs` if that is less"
 
     def in_ms(self, cluster_timeout_ms: int) -> int:
-        """Return the limit in ms, from the start of the problem, after which the member fails: JOINING is at most
-        ``cluster_timeout_ms``, DUPLICATE_CLIENT_ID does not depend on it."""
+        """Return the limit in ms, from the start of the problem, after which the member fails. JOINING is at most
+        ``cluster_timeout_ms``. DUPLICATE_CLIENT_ID does not depend on it."""
         limits = {
             Limit.CLUSTER: cluster_timeout_ms,
             Limit.DUPLICATE_CLIENT_ID: DUPLICATE_CLIENT_ID_LIMIT_MS,

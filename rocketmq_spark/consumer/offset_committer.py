@@ -25,7 +25,7 @@ Check = Callable[[Mapping[MessageQueue, int]], dict[MessageQueue, int]]
 
 
 class CompletedOffset(NamedTuple):
-    """Progress of a queue: all messages below ``next_offset`` are in the sink, and none was stored after
+    """Progress of a queue: all messages before ``next_offset`` are in the sink, and none was stored after
     ``stored_to_ms`` (epoch ms; 0: unknown)."""
 
     next_offset: int
@@ -36,8 +36,7 @@ class OffsetStore(Protocol):
     """Store of the group's offsets: ``RemoteBrokerOffsetStore``, ``LocalFileOffsetStore`` or ``MemoryOffsetStore``."""
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Return the stored offset of each queue; None where there is none. Queues of unresponsive brokers are
-        missing."""
+        """Return the stored offset of each queue, or None without one. Queues of unresponsive brokers are missing."""
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Replace the stored offsets of the queues in ``offsets``, also by smaller ones; return the queues for which
@@ -47,8 +46,8 @@ class OffsetStore(Protocol):
         """Return whether to write now: the queue's last write succeeded, or the pause after it is over."""
 
     def are_unchanged(self, completed: Mapping[MessageQueue, CompletedOffset]) -> dict[MessageQueue, bool]:
-        """Return whether the last completed message of each queue is still the one that was planned. Queues for which
-        that is unknown now are missing."""
+        """Return whether the last completed message of each queue is still the planned one. Queues that cannot be
+        checked now are missing."""
 
 
 class RemoteBrokerOffsetStore:
@@ -60,9 +59,9 @@ class RemoteBrokerOffsetStore:
         self._resets = resets
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Request the group's offsets from the queues' brokers, concurrently, and wait. None: no offset; queues of
-        unresponsive brokers are missing. Slaves, which ``readFrom`` may allow while there is no master, may have older
-        offsets. Permanent errors are raised."""
+        """Request the group's offsets from the queues' brokers, concurrently, and wait. None: no offset. Queues of
+        unresponsive brokers are missing. While there is no master, ``readFrom`` may allow slaves, whose offsets may be
+        older. Permanent errors are raised."""
         stored: dict[MessageQueue, int | None] = {}
         for _, response in self._client.call_each(queues, self._query, of_slaves=True):
             stored |= response
@@ -99,10 +98,10 @@ class RemoteBrokerOffsetStore:
         return self._client.may_commit(queue)
 
     def are_unchanged(self, completed: Mapping[MessageQueue, CompletedOffset]) -> dict[MessageQueue, bool]:
-        """Search the first offset stored after ``stored_to_ms``: True if it is ``next_offset`` or larger. Else probe
-        the message at ``next_offset - 1``: True if it exists and was stored at ``stored_to_ms`` or before, else False.
-        Waits. If ``stored_to_ms`` is 0, True without a request. Of queues with a request, those of unresponsive brokers
-        are missing."""
+        """Search each queue's first offset stored after ``stored_to_ms``: True if it is ``next_offset`` or larger.
+        Otherwise probe the message at ``next_offset - 1``: True if it exists and was stored at ``stored_to_ms`` or
+        before, else False. Waits. True without a request if ``stored_to_ms`` is 0. Queues of unresponsive brokers are
+        missing."""
         dated = {queue: one for queue, one in completed.items() if one.stored_to_ms > 0}
         hints = self._client.query_search_hints({queue: one.stored_to_ms + 1 for queue, one in dated.items()})
         to_probe = {queue: dated[queue].next_offset - 1 for queue, at in hints.items() if at < dated[queue].next_offset}
@@ -112,7 +111,7 @@ class RemoteBrokerOffsetStore:
 
     def _record_write_failure(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
         """Log a rejected write at DEBUG. If an operator has reset the queue, call ``OffsetResets.consume_mark``, which
-        sends a pull and waits; else record an outage of the commit."""
+        sends a pull and waits. Otherwise record an outage of the commit."""
         log.debug("OFFSET_COMMIT_FAILED: Broker did not store queue=%s offset=%d; retrying: %s", queue, offset, error)
         if is_reset_pending(error):
             self._resets.consume_mark(queue)
@@ -123,10 +122,10 @@ class RemoteBrokerOffsetStore:
 class OffsetCommitter:
     """The group's offsets as seen by one member, and the completed offsets that the store has not confirmed.
 
-    After the store has confirmed an offset, it must return that offset, or a larger one that the queue's next owner
-    wrote. If it returns none, or the last completed message is not the planned one, the queue may have been re-created
-    (``suspect``): nothing is written until that is checked. If it returns a smaller offset over the same connection, an
-    operator has reset it (``OffsetResets``). Over a new connection, the broker was killed and lost the offset, which is
+    The store must return a confirmed offset later, or a larger one that the queue's next owner wrote. If it returns
+    none, or the last completed message is not the planned one, the queue is ``suspect``: it may have been re-created.
+    Nothing is written to a suspect queue until this is checked. A smaller offset over the same connection is an
+    operator's reset (``OffsetResets``). A smaller offset over a new connection was lost by a killed broker; it is
     committed again.
 
     Parameters
@@ -164,19 +163,19 @@ class OffsetCommitter:
         return {queue: at for queue, at in self._progress.unconfirmed.items() if queue not in self._resets}
 
     def mark_completed(self, queue: MessageQueue, next_offset: int, stored_to_ms: int = 0) -> None:
-        """Record that all messages of a queue below ``next_offset`` are in the sink, none stored after ``stored_to_ms``
-        (0: unknown). If ``next_offset`` is not larger than the recorded one, that stays, and only ``stored_to_ms`` is
-        replaced. Sends nothing. The caller ensures that the queue is owned."""
+        """Record that all messages of a queue before ``next_offset`` are in the sink, none stored after
+        ``stored_to_ms`` (0: unknown). A recorded offset stays unless ``next_offset`` is larger; ``stored_to_ms`` is
+        always replaced. Sends nothing. The caller ensures that the queue is owned."""
         self._progress.update(queue, next_offset)
         self._stored_to_ms[queue] = stored_to_ms
 
     def persist(self) -> bool:
-        """Commit (``raise_to``) the unconfirmed offsets of queues whose last write succeeded or whose pause is over;
-        wait, and return whether all offsets are confirmed afterwards. Queues that an operator has reset do not count.
+        """Commit (``raise_to``) the unconfirmed offsets of queues whose last write succeeded or whose pause is over,
+        and wait. Return whether all offsets are confirmed afterwards. Queues that an operator has reset do not count.
         Permanent errors are raised.
 
-        Before a write ``OffsetStore.are_unchanged`` checks the queue: True lets it be written, False makes it
-        ``suspect``; one missing in the result stays unconfirmed. A late commit to a re-created queue of the same name
+        Before a write ``OffsetStore.are_unchanged`` checks the queue. True allows the write, False makes the queue
+        ``suspect``, without a result the offset stays unconfirmed. A late commit to a re-created queue of the same name
         would move its owner's resume offset.
         """
         due = {queue: at for queue, at in self.unconfirmed.items() if self.store.may_write(queue)}
@@ -198,8 +197,8 @@ class OffsetCommitter:
         return self._progress.confirmed(queue) is not None
 
     def discard(self, queue: MessageQueue) -> None:
-        """Discard the confirmed and completed offsets of a queue that another member owns now, or that may have been
-        re-created; it is not ``suspect`` any more. Sends nothing."""
+        """Discard the confirmed and completed offsets of a queue; it is no longer ``suspect``. Call it if another
+        member owns the queue now, or if it may have been re-created. Sends nothing."""
         self._progress.remove(queue)
         self._links.pop(queue, None)
         self._stored_to_ms.pop(queue, None)
@@ -212,9 +211,9 @@ class OffsetCommitter:
         return self.store.stored_offsets(queues)
 
     def raise_to(self, targets: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
-        """Read the stored offsets, write those of ``targets`` that are larger, wait, and return the queues whose stored
-        offset is confirmed to be at least the target. ``check`` is called with the required writes, by queue, and
-        returns the writes to make; by default all. Permanent errors are raised.
+        """Read the stored offsets, write the larger ones of ``targets``, and wait. Return the queues whose stored
+        offset is confirmed to be at least the target. ``check`` gets the required writes, by queue, and returns the
+        writes to make; by default all. Permanent errors are raised.
 
         Missing in the result are queues of unresponsive brokers, queues that ``check`` omits, queues whose write failed
         or is paused, queues that an operator has reset, and ``suspect`` ones. The read detects resets and suspect
@@ -233,8 +232,8 @@ class OffsetCommitter:
     def _write_larger(
         self, targets: Mapping[MessageQueue, int], check: Check
     ) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Read, check and write once (``raise_to``). Return the queues whose stored offset is at least the target now,
-        and those of them that had no offset before."""
+        """Read, check and write once (``raise_to``). Return the queues whose stored offset is at least the target now.
+        Return as a second set which of these had no offset before."""
         found = self.store.stored_offsets(targets)
         undecided = self._detect_resets(found)
         self._detect_vanished(found)
@@ -245,10 +244,10 @@ class OffsetCommitter:
         return confirmed, {queue for queue in confirmed if stored[queue] is None}
 
     def _detect_resets(self, found: Mapping[MessageQueue, int | None]) -> set[MessageQueue]:
-        """For each queue whose ``found`` offset is smaller than the confirmed one, over the same connection: request
-        the topic's route, and if that names the same master, record an operator's reset, and consume its mark by a
-        pull. Return the other such queues: a replaced master has older offsets, without a lost connection. Queues with
-        a pending reset are skipped. Permanent errors of the pull are raised."""
+        """Select queues whose ``found`` offset is smaller than the confirmed one, over the same connection; skip those
+        with a pending reset. Request their routes. If a route names the same master, record an operator's reset and
+        consume its mark by a pull. Return the remaining queues: a replaced master has older offsets. Permanent errors
+        of the pull are raised."""
         lower = {
             queue: offset
             for queue, offset in found.items()
@@ -266,8 +265,8 @@ class OffsetCommitter:
         return lower.keys() - reset
 
     def detect_resets(self, queues: Iterable[MessageQueue]) -> None:
-        """Request the stored offsets of ``queues``, wait, and record as operators' resets those smaller than the
-        confirmed ones (``_detect_resets``), even if a task has consumed the mark. Permanent errors are raised."""
+        """Request the stored offsets of ``queues`` and wait. Offsets smaller than the confirmed ones are operators'
+        resets (``_detect_resets``), even if a task has consumed the mark. Permanent errors are raised."""
         self._detect_resets(self.store.stored_offsets(queues))
 
     def _is_still_connected(self, queue: MessageQueue) -> bool:
@@ -280,17 +279,16 @@ class OffsetCommitter:
         self._mark_suspect(queue for queue, at in found.items() if at is None and self.has_confirmed(queue))
 
     def _mark_suspect(self, queues: Iterable[MessageQueue]) -> None:
-        """Add ``queues`` to ``suspect``, for a check of whether they have been re-created, and the number of those that
-        it lacked to ``changes``."""
+        """Add ``queues`` to ``suspect``, for a check of whether they have been re-created. Add the number of new ones
+        to ``changes``."""
         found = set(queues) - self.suspect
         self.changes += len(found)
         self.suspect |= found
 
     def replace_offsets(self, targets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Discard the state of the queues in ``targets``, replace their stored offsets, also by smaller ones, and wait.
-        Return the queues for which the store has confirmed that; the state of others is lost too. For queues that end
-        below the group's offset, queues that an operator has reset, and all queues of a group that a new checkpoint
-        moves (``groupOffsets=ignore``)."""
+        """Discard all state of the queues in ``targets``, write their offsets, also smaller ones, and wait. Return the
+        queues whose write the store has confirmed. Permanent errors are raised. Called for queues truncated or reset by
+        an operator, and for a new checkpoint (``groupOffsets=ignore``)."""
         for queue in targets:
             self.discard(queue)
         written = self.store.write_offsets(targets)

@@ -32,7 +32,7 @@ class LocalOffsetFile:
         return str(self._path)
 
     def read(self) -> tuple[bytes | None, bytes | None]:
-        """Return the content of the file and of its previous version; None for a missing file.
+        """Return the content of the file and of its previous version; a missing file has None.
 
         Raises OptionError[OFFSET_FILE_UNUSABLE] if reading fails.
         """
@@ -64,7 +64,7 @@ class LocalOffsetFile:
 
 
 def offset_file_of(options: ReadOptions) -> LocalOffsetFile:
-    """Return the offset file of a query in BROADCASTING: ``group/instanceName.json``, percent-encoded, below
+    """Return the offset file of a query in BROADCASTING: ``group/instanceName.json``, percent-encoded, in folder
     ``localOffsetStoreDir``, by default ``~/.rocketmq_offsets``. ``instanceName`` must be set. Opens nothing."""
     assert options.instance_name is not None, "BROADCASTING needs one"
     folder = Path(options.local_offset_store_dir or DEFAULT_FOLDER).expanduser()
@@ -72,7 +72,7 @@ def offset_file_of(options: ReadOptions) -> LocalOffsetFile:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return the file's content; None if it is missing. Raises OSError if it cannot be read."""
+    """Return the file's content, or None if the file is missing. Raises OSError if it cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _write_synced(path: Path, content: bytes) -> None:
-    """Create or overwrite the file with ``content``, and sync it to the disk. Raises OSError if that fails."""
+    """Create or overwrite the file with ``content``, and sync it to the disk. Raises OSError on failure."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()

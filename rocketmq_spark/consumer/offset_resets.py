@@ -1,9 +1,9 @@
 """OffsetResets: operators' offset resets of the group that no plan has applied yet.
 
 An operator's tool makes a broker store another offset for the group, and mark the queue. While the mark exists the
-broker rejects commits; the next pull of the group returns the reset and removes the mark. So a reset has two signs: the
-mark, for the first client that pulls, and a stored offset below the committed one, for a client with an unbroken
-connection (``OffsetCommitter``).
+broker rejects commits; the next pull of the group returns the reset and removes the mark. So a reset has two signs. The
+first client that pulls gets the mark. A client with an unbroken connection finds a stored offset smaller than the
+committed one (``OffsetCommitter``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class OffsetResets:
-    """Pending resets that one member of ``group`` has detected. Not thread-safe."""
+    """Pending resets of ``group``: one member has detected them, and no plan has applied them. Not thread-safe."""
 
     def __init__(self, group: str, client: OutageAwareClient) -> None:
         self._group = group
@@ -97,8 +97,8 @@ class OffsetResets:
                 )
 
     def _try_restore(self, queue: MessageQueue) -> bool:
-        """Consume a newer reset mark of ``queue``, if there is one, then send the pending reset to the broker, which
-        sets the mark again; wait, and return whether the broker accepted it. Errors are logged at DEBUG, not raised."""
+        """Consume a newer reset mark of ``queue``, if there is one. Then send the pending reset to the broker, which
+        sets the mark again, and wait. Return whether the broker accepted it. Errors are logged at DEBUG, not raised."""
 
         def restore_at(broker: BrokerApi) -> bool:
             """Send the reset, wait, and return True: ``call`` returns None if the reset is not sent, or fails."""
@@ -113,8 +113,8 @@ class OffsetResets:
             return False
 
     def consume_marks(self, queues: Iterable[MessageQueue]) -> None:
-        """Refresh the routes and call ``consume_mark`` for each queue, one after another: a pull of a task would remove
-        the marks, and the resets would be lost. Permanent errors are raised."""
+        """Refresh the routes and call ``consume_mark`` for each queue, one after another. A pull of a task would remove
+        the marks, and lose the resets. Permanent errors are raised."""
         self._client.topic_routes.refresh()
         for queue in queues:
             self.consume_mark(queue)

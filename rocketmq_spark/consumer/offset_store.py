@@ -37,8 +37,8 @@ class PendingOffsets:
         return dict(self._unconfirmed)
 
     def update(self, queue: MessageQueue, next_offset: int) -> None:
-        """Record that all messages of ``queue`` below ``next_offset`` are processed: the offset is unconfirmed. Do
-        nothing if it is not larger than the unconfirmed offset, or without one than the confirmed offset."""
+        """Record that all messages of ``queue`` before ``next_offset`` are processed: the offset is unconfirmed. Do
+        nothing unless it is larger than the unconfirmed offset, or without one than the confirmed offset."""
         current = self._unconfirmed.get(queue, self._confirmed.get(queue, -1))
         if next_offset > current:
             self._unconfirmed[queue] = next_offset
@@ -51,7 +51,7 @@ class PendingOffsets:
             del self._unconfirmed[queue]
 
     def confirmed(self, queue: MessageQueue) -> int | None:
-        """Return the offset of a queue that the broker has confirmed to store at least; None if there is none."""
+        """Return the queue's offset that the store has confirmed, or None; it may store a larger one now."""
         return self._confirmed.get(queue)
 
     def remove(self, queue: MessageQueue) -> None:
@@ -83,7 +83,7 @@ class OffsetFile(Protocol):
     OptionError[OFFSET_FILE_UNUSABLE]."""
 
     def read(self) -> tuple[bytes | None, bytes | None]:
-        """Return the content of the file and of its backup; None for a missing file."""
+        """Return the content of the file and of its backup; a missing file has None."""
 
     def write(self, content: bytes, *, keep_backup: bool) -> None:
         """Replace the file atomically, even if the process crashes; with ``keep_backup`` the old file becomes the
@@ -98,17 +98,17 @@ class MemoryOffsetStore:
         self._offsets: dict[MessageQueue, int] = {}
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Return the stored offset of each queue; None where there is none."""
+        """Return the stored offset of each queue, or None without one."""
         return {queue: self._offsets.get(queue) for queue in queues}
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Replace the stored offsets of the queues in ``offsets``, also by smaller ones, and keep the offsets of all
-        other queues; return all queues of ``offsets``."""
+        """Replace the stored offsets of the queues in ``offsets``, also by smaller ones. Keep those of other queues.
+        Return all queues of ``offsets``."""
         self._offsets |= offsets
         return set(offsets)
 
     def may_write(self, _queue: MessageQueue) -> bool:
-        """Return True: a failed write is raised."""
+        """Return True. No write is paused; a failed one is raised."""
         return True
 
     def are_unchanged(self, completed: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
@@ -119,7 +119,7 @@ class MemoryOffsetStore:
 class LocalFileOffsetStore(MemoryOffsetStore):
     """Next offsets by queue in memory and in a file. All confirmed offsets are in the file. Not thread-safe.
 
-    Raises OptionError[OFFSET_FILE_UNUSABLE] if a file exists and neither it nor its backup is valid: a restart from the
+    Raises OptionError[OFFSET_FILE_UNUSABLE] if a file exists and neither it nor its backup is valid. A restart from the
     start position would be an unnoticed loss.
     """
 
@@ -167,8 +167,8 @@ def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
 
 
 def decode_offsets(content: bytes) -> dict[MessageQueue, int] | None:
-    """Return the offsets of a file's content; None for content that is not valid JSON of this form, has an offset that
-    is no integer from 0 on, or is of another version."""
+    """Return the offsets of a file's content. Return None for invalid JSON, another form or version, and an offset that
+    is negative or no integer."""
     try:
         value = json.loads(content)
         return dict(_checked(value)) if value["v"] == VERSION else None

@@ -43,8 +43,8 @@ _Probe: TypeAlias = Callable[[BrokerApi, Mapping[MessageQueue, int]], dict[Messa
 class OutageAwareClient:
     """Requests of one member to the servers of the subscribed topics. Its parts call it. Not thread-safe.
 
-    Public methods record a transient failure as the server's outage, do not raise it, and omit what that server would
-    return: ``OutageTracker.raise_expired`` raises outages that last too long. They raise permanent errors at once.
+    Public methods raise permanent errors at once. A transient failure is recorded as the server's outage, not raised,
+    and the server's results are missing. ``OutageTracker.raise_expired`` raises outages that last too long.
     """
 
     def __init__(
@@ -72,8 +72,9 @@ class OutageAwareClient:
         self, broker_name: str, call: Callable[Concatenate[BrokerApi, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
         """Verify the broker's identity, if its connection is new, send a blocking request to it, and return the
-        response. Return None if no route has its master, it is unresponsive or not verified, its pause after a failure
-        is not over, or the connection was lost. Transient failures are its outage; other errors are raised."""
+        response. Return None if no route has the broker's master, the broker is unresponsive or not verified, its pause
+        after a failure is not over, or the connection was lost. Transient failures are its outage; other errors are
+        raised."""
         return self._call(broker_name, lambda broker: call(broker, *args, **kwargs), of_slaves=False)
 
     def _call(self, broker_name: str, call: Callable[[BrokerApi], T], *, of_slaves: bool) -> T | None:
@@ -107,8 +108,8 @@ class OutageAwareClient:
     def call_sequentially(
         self, queues: Iterable[MessageQueue], call: Callable[[BrokerApi, Collection[MessageQueue]], T]
     ) -> Iterator[T]:
-        """Call the broker of each of ``queues``, or its slave, with its queues, one after another during iteration, and
-        yield the responses, but not None. Unresponsive brokers are skipped. Permanent errors are raised."""
+        """Call the broker of each of ``queues``, or its slave, with its queues, one after another during iteration.
+        Yield the responses, except None. Unresponsive brokers are skipped. Permanent errors are raised."""
         for broker_name, of_broker in grouped(queues, lambda queue: queue.broker_name).items():
             response = self._call(broker_name, partial(lambda of, broker: call(broker, of), of_broker), of_slaves=True)
             if response is not None:
@@ -203,8 +204,8 @@ class OutageAwareClient:
         return True
 
     def link(self, broker_name: str) -> Link | None:
-        """Return address and connection number of the broker's next request. None without an address
-        (``SlaveReads.address``), and with a proxy in between, where a connection does not identify the broker."""
+        """Return the broker's address, and the number of the connection that its next request uses. None without an
+        address (``SlaveReads.address``), and behind a proxy, whose connection does not identify the broker."""
         address = self.slave_reads.address(broker_name)
         return None if address is None or address.broker_name is not None else self._identities.link(broker_name)
 
@@ -233,9 +234,9 @@ class OutageAwareClient:
     # ------------------------------------------------------------------------------------------ offsets of queues
 
     def query_bounds(self, *, of_slaves: bool = False) -> dict[MessageQueue, QueueBounds]:
-        """Request the bounds of all readable queues (``assign``: its own), concurrently, once per topic and broker;
-        wait; verify brokers that returned none, and wait; return the bounds. Missing are queues of unresponsive brokers
-        (outages), and of deleted topics (no outage). Permanent errors are raised. ``of_slaves``: see ``call_each``."""
+        """Request the bounds of all readable queues (``assign``: its own), concurrently, once per topic and broker, and
+        wait. Verify brokers that returned none, and wait. Return the bounds, without queues of unresponsive brokers
+        (outages) and of deleted topics (no outage). Permanent errors are raised. ``of_slaves``: see ``call_each``."""
         readable = {topic: set(filter(self._options.reads, queues)) for topic, queues in self.routes.queues.items()}
         requests = {
             (topic, broker_name): broker_name
@@ -271,14 +272,14 @@ class OutageAwareClient:
         self.call_concurrently(requests, lambda broker, request: broker.submit_group_check(group, request[0]))
 
     def probe_store_times(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Probe the message at an offset of each queue, broker after broker, and return its store time in epoch ms;
-        None where there is none. Missing are queues of unresponsive brokers, and, for up to ``clusterTimeoutMs``, of
-        brokers that refuse pulls. With credentials a probe may consume an operator's reset."""
+        """Probe the message at an offset of each queue, broker after broker. Return its store time in epoch ms, or None
+        without a message. Missing are queues of unresponsive brokers, and, for up to ``clusterTimeoutMs``, of brokers
+        that refuse pulls. With credentials a probe may consume an operator's reset."""
         return self._probe(offsets, self._probe_store_times_at)
 
     def probe_sizes(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Probe the message at an offset of each queue; return its size in bytes, as the broker stores it; None: there
-        is none. Missing are queues of unresponsive brokers, and, without an outage, of brokers that refuse pulls."""
+        """Probe the message at an offset of each queue. Return its size in bytes at the broker, or None without a
+        message. Missing are queues of unresponsive brokers, and, without an outage, of brokers that refuse pulls."""
         return self._probe(offsets, self._probe_sizes_at)
 
     def _probe(self, offsets: Mapping[MessageQueue, int], probe: _Probe) -> dict[MessageQueue, int | None]:
@@ -381,7 +382,7 @@ def _query_responsive(cluster: ClusterApi, masters: Mapping[str, BrokerAddress])
 
 
 def _unless_unanswered(call: Callable[[], T]) -> T | RocketMQError | None:
-    """Return the result of ``call``, or the error with which a server responded; None if it gave no response."""
+    """Return the result of ``call``, the error with which a server responded, or None without a response."""
     try:
         return call()
     except RocketMQError as error:

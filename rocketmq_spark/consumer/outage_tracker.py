@@ -1,9 +1,9 @@
 """OutageTracker: which servers and conditions fail, since when, and which queues are unavailable because of them. It
 sends no request.
 
-A queue is *unavailable* when the name servers' route lacks it, or its topic is deleted. A broker that the route lists
-and that does not respond is only *unresponsive*, and so are its queues. A subject is a name server, a topic, a broker,
-or a condition that must hold in the group; the caller that records its failure sets its limit.
+A queue is *unavailable* when the name servers' route lacks it, or its topic is deleted. A broker is *unresponsive*, and
+so are its queues, when the route lists it and it does not respond. A subject is a name server, a topic, a broker, or a
+condition that must hold in the group. The caller that records a subject's failure sets its limit.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class OutageTracker:
             self._tracker.discard(subject)
 
     def postpone_due(self) -> None:
-        """After all possible requests were sent: for subjects that are still due, because they could not be tried, move
-        ``next_try_ms`` to the end of a growing pause. ``may_try`` still allows them."""
+        """Move ``next_try_ms`` of subjects that are still due to the end of a growing pause. Call it when all possible
+        requests were sent: these subjects could not be tried. ``may_try`` still allows them."""
         self._tracker.postpone(self._clock())
 
     def commit_failed(self, queue: MessageQueue, error: RocketMQError, limit_ms: int) -> None:
@@ -114,12 +114,12 @@ class OutageTracker:
 
     @property
     def next_try_ms(self) -> int | None:
-        """Earliest time of the next request to a failing subject, failed commits included; None while none fails."""
+        """Earliest time of the next request to a failing subject, failed commits included, or None while none fails."""
         return self._tracker.next_try_ms
 
     def responsive_masters(self) -> dict[str, BrokerAddress]:
-        """Return the addresses of the masters in the routes, by broker name, without brokers that failed at their last
-        request, and without masters whose slave is read instead."""
+        """Return the addresses of the masters in the routes, by broker name. Omit brokers that failed at their last
+        request, and masters whose slave is read instead."""
         return {
             broker_name: address
             for broker_name, address in self._routes.masters().items()
@@ -130,8 +130,7 @@ class OutageTracker:
     # ------------------------------------------------------------------------------------------ reports
 
     def set_queue_outages(self, outages: Iterable[Outage]) -> None:
-        """Replace the outages of unavailable queues, which are reported after all others. The caller decides their
-        limits."""
+        """Replace the outages of unavailable queues. They are reported last. The caller decides their limits."""
         self._queue_outages = tuple(outages)
 
     @property
@@ -160,17 +159,16 @@ class OutageTracker:
     # ------------------------------------------------------------------------------------------ effects on plans
 
     def is_complete(self, unavailable: Collection[MessageQueue] = ()) -> bool:
-        """Return whether every topic has a route and no subject is failing. Failed commits do not count, nor do
-        subjects that explain why queues are ``unavailable``."""
+        """Return whether every topic has a route and no subject is failing. Failed commits, and subjects that explain
+        why queues are ``unavailable``, do not count."""
         explained = self._explained_by(unavailable)
         has_routes = all(topic in self._routes or topic_subject(topic) in explained for topic in self._topics)
         return has_routes and self._tracker.subjects - self._commits <= explained
 
     def raise_expired(self, unavailable: Collection[MessageQueue] = ()) -> None:
-        """Raise the error of the first subject that failed for its whole limit (``FailureTracker.expired_error``);
-        return if there is none. Before that, restart the limits of subjects that explain why queues are
-        ``unavailable``, and of failed commits of these queues, and omit these subjects from ``outages``: their limits
-        count from the queues' return."""
+        """Raise the error of the first subject that failed for its whole limit (``FailureTracker.expired_error``), if
+        there is one. Before, find the subjects that explain why queues are ``unavailable``, and these queues' failed
+        commits. Restart their limits, which count from the queues' return, and omit them from ``outages``."""
         self._explained = frozenset(self._explained_by(unavailable) | {_commit_subject(queue) for queue in unavailable})
         self._tracker.extend_deadline(self._explained, self._clock())
         self._tracker.raise_expired(self._clock())
@@ -203,8 +201,8 @@ class OutageTracker:
         return has_master and self._tracker.is_failing(broker_subject(queue.broker_name))
 
     def _explained_by(self, unavailable: Collection[MessageQueue]) -> set[str]:
-        """Return the subjects that explain why queues are ``unavailable``: all their topics, and those of their brokers
-        that no route, of any topic that is not failing, lists with a master."""
+        """Return the subjects that explain why queues are ``unavailable``: all their topics, and their brokers without
+        a master in any route. Routes of failing topics do not count."""
         named = {
             broker.broker_name
             for topic, route in self._routes.routes.items()

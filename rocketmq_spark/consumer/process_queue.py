@@ -18,10 +18,10 @@ BEYOND_ALL: Final = 2**63
 
 
 class SlidingWindow:
-    """Ranges of offsets in flight in a queue, half-open, and the offset below which all are completed.
+    """Ranges of offsets in flight in a queue, half-open, and the offset up to which all are completed.
 
-    Example with offsets 0 to 9, one range each: removing 0 makes 1 committable; removing 5 next does not change that.
-    Not thread-safe.
+    Example with offsets 0 to 9, one range each: removing 0 makes 1 committable; removing 5 next changes nothing. Not
+    thread-safe.
     """
 
     __slots__ = ("_in_flight", "_queue_offset_max")
@@ -37,14 +37,14 @@ class SlidingWindow:
 
     @property
     def committable(self) -> int | None:
-        """Next offset to commit: the lowest in flight, else the highest end offset; None before the first range."""
+        """Next offset to commit: the lowest in flight, else the highest end offset, or None before the first range."""
         return self._in_flight[0][0] if self._in_flight else self._queue_offset_max
 
     def put(self, begin_offset: int, end_offset: int) -> None:
         """Add ``[begin_offset, end_offset)`` to the ranges in flight. Raises ValueError, without a change, if it is
         empty or overlaps a range in flight.
 
-        The range may begin below the committable offset, which then moves back. If nothing is in flight, the end
+        The range may begin before the committable offset, which then moves back. If nothing is in flight, the end
         offsets of earlier ranges no longer count.
         """
         if begin_offset >= end_offset or self._overlaps(begin_offset, end_offset):
@@ -69,8 +69,8 @@ class SlidingWindow:
         return self.committable
 
     def remove_completed(self, completed_to: int) -> bool:
-        """Remove all ranges in flight that end at or below ``completed_to``, and return whether there was any. A range
-        that ends above stays whole."""
+        """Remove all ranges in flight that end at ``completed_to`` or before, and return whether there was any. A range
+        that ends later stays whole."""
         completed = [(begin, end) for begin, end in self._in_flight if end <= completed_to]
         for begin_offset, end_offset in completed:
             self.remove(begin_offset, end_offset)

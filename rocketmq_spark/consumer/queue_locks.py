@@ -71,6 +71,6 @@ class QueueLocks:
         return queue in self._locked_ms and self._lease_clock() - self._locked_ms[queue] < LOCK_VALID_MS
 
     def locked_ms(self, queue: MessageQueue) -> int | None:
-        """Return the request time of the last granted lock, even if expired, by the lease clock; None without one, or
-        after ``discard``."""
+        """Return the request time of the last granted lock, even if expired, by the lease clock. Return None without
+        one, or after ``discard``."""
         return self._locked_ms.get(queue)

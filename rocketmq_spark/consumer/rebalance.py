@@ -1,4 +1,4 @@
-"""Ownership of queues: RebalanceImpl computes which queues this member owns, from the group's members and the routes;
+"""Ownership of queues. RebalanceImpl computes which queues this member owns, from the group's members and the routes.
 QueueStates has the state of each queue, and its valid transitions, as one table.
 
 Source: ``client/impl/consumer/RebalanceImpl.java#updateProcessQueueTableInRebalance``. Differs: ``decide`` only
@@ -54,10 +54,10 @@ class RebalanceImpl:
     def decide(
         self, queues: Mapping[str, Sequence[MessageQueue]], client_ids: Sequence[str] | None
     ) -> RebalancePlan | None:
-        """Compare the owned queues with those of ``queues``, the readable queues by subscribed topic, that the strategy
-        allocates to this member. Return the plan; change nothing. Return None without a basis to decide:
-        ``client_ids``, the members as brokers list them, in any order, is None (no broker responded), or lacks this
-        member, which must send another heartbeat. Raises what the strategy raises."""
+        """Return the changes from the owned queues to those that the strategy allocates to this member; change nothing.
+        ``queues``: readable queues by subscribed topic. ``client_ids``: members as brokers list them, in any order.
+        Return None if ``client_ids`` is None (no broker responded), or lacks this member, which must send another
+        heartbeat. Raises what the strategy raises."""
         members = set(client_ids or ())
         if self._client_id not in members:
             return None

@@ -33,7 +33,7 @@ NOTHING_CACHED: Final = (0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """State of a member that it reports. ``positions``: next offset to read of each owned queue."""
+    """State that a member reports. ``positions``: next offset to read of each owned queue."""
 
     consumer: ConsumerData
     name_servers: tuple[str, ...]
@@ -44,15 +44,15 @@ class MemberView:
 
 
 def handle_request(request: RemotingCommand, view: MemberView) -> RemotingCommand | None:
-    """Return the response to a broker's request; None if it is not supported. Raises RemoteProtocolError for an invalid
-    header."""
+    """Return the response to a broker's request, or None if it is not supported. Raises RemoteProtocolError for an
+    invalid header."""
     handler = REQUEST_HANDLERS.get(request.code)
     return None if handler is None else handler(request, view)
 
 
 def process_queue_info(process_queue: ProcessQueue, position: int, locked_ms: int | None) -> ProcessQueueInfo:
-    """Return the state of a queue that operators' tools get: offset to commit next, or ``position`` before the first
-    range; first and last offset in flight and their number, 0 if nothing is in flight; dropped or not; lock.
+    """Return the state of a queue for operators' tools. It has the offset to commit next, or ``position`` before the
+    first range; first, last and number of offsets in flight, 0 if nothing is in flight; dropped or not; and the lock.
     ``locked_ms``: time of the last granted lock request, None without a lock."""
     in_flight = process_queue.in_flight
     committable = process_queue.committable

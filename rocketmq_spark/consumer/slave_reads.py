@@ -17,11 +17,12 @@ from rocketmq_spark.remoting.route_table import RouteTable
 
 class SlaveReads:
     """Slaves that are queried instead of a missing or unresponsive master. Each is an outage of the master, without a
-    limit, which is logged at its start and end; and one with a limit while the query cannot end.
+    limit, logged at its start and end. While the query cannot end, there is a second outage, with a limit.
 
     Name servers list a master that hangs for up to two minutes. It counts as missing from the update of the routes
-    after its first request without a response, until it responds and a later route still names it: another one may be
-    elected meanwhile. All changes take effect at ``update``, so a plan uses one server of each broker. Not thread-safe.
+    after its first request without a response. This ends when it has responded and a later route still names it:
+    another one may be elected meanwhile. All changes take effect at ``update``, so a plan uses one server of each
+    broker. Not thread-safe.
     """
 
     def __init__(self, options: ReadOptions, routes: RouteTable, outage_tracker: OutageTracker) -> None:
@@ -44,12 +45,12 @@ class SlaveReads:
         return frozenset(self.addresses)
 
     def master(self, broker_name: str) -> BrokerAddress | None:
-        """Return the address of the broker's master; None while no route has it, or it is unresponsive."""
+        """Return the address of the broker's master, or None while no route has it, or it is unresponsive."""
         return None if broker_name in self._unresponsive else self._routes.master(broker_name)
 
     def address(self, broker_name: str) -> BrokerAddress | None:
-        """Return the address for requests that change nothing: the master's, see ``master``. While that is None, return
-        the address of the slave with the lowest ID; None without a slave, and with ``readFrom=master``."""
+        """Return the address for requests that change nothing: the master's (``master``), or without it that of the
+        slave with the lowest ID. Return None without a slave, and with ``readFrom=master``."""
         master = self.master(broker_name)
         if master is not None or self._options.read_from == FROM_MASTER:
             return master
@@ -96,8 +97,8 @@ class SlaveReads:
 
     def _record_outage(self, name: str) -> None:
         """Record the outage of the master of a broker that is read at a slave. Leave this to ``record_tries`` while the
-        master is unresponsive and due or in its pause. If the query requires the master to end, also record a second
-        outage, with limit ``clusterTimeoutMs``; else discard that one."""
+        master is unresponsive and due or in its pause. If the query requires the master to end, record also a second
+        outage, with limit ``clusterTimeoutMs``. Otherwise discard the second one."""
         is_waiting = name in self.due_masters or not self._outage_tracker.may_try(master_subject(name))
         if name not in self._unresponsive or not is_waiting:
             self._record_failure(name)
@@ -117,16 +118,16 @@ class SlaveReads:
         return RouteError("READING_FROM_SLAVE", broker=name, address=str(self.addresses[name]))
 
     def record_tries(self, responded: Collection[str]) -> None:
-        """Record that a request was sent to each of ``due_masters``, and which masters ``responded``, by broker name:
-        the next ``update`` uses these if the routes still name them. The others are due again after a growing pause.
-        Empty ``due_masters``."""
+        """Record that a request was sent to each of ``due_masters``, and empty them. ``responded``: by broker name. The
+        next ``update`` uses masters that responded, if the routes still name them. Masters that did not are due again
+        after a growing pause."""
         self._responded = frozenset(responded)
         for name in self.due_masters.keys() - self._responded:
             self._record_failure(name)
         self.due_masters = {}
 
     def require_masters(self, broker_names: Iterable[str]) -> None:
-        """Record, in place of earlier ones, the brokers whose masters the query needs to end, as it reads no more. From
+        """Record, in place of earlier ones, the brokers whose masters the query needs to end: it reads no further. From
         the next ``update`` on, it waits at most ``clusterTimeoutMs`` for each that is read at a slave."""
         self._required = frozenset(broker_names)
 
@@ -136,8 +137,8 @@ class SlaveReads:
             self._required = frozenset()
 
     def heartbeat_addresses(self) -> set[BrokerAddress]:
-        """Return the addresses that must have a member's heartbeat before it plans: masters that did not fail at their
-        last request, and slaves that are read instead of a master."""
+        """Return the addresses that must have a member's heartbeat before it plans. They are masters whose last request
+        did not fail, and slaves that are read instead of a master."""
         return {*self.addresses.values(), *self._outage_tracker.responsive_masters().values()}
 
 

@@ -39,8 +39,8 @@ class StandaloneConsumer(GroupMembers):
 
     def update_state(self, client_ids: list[str] | None) -> MembershipAction:
         """Return SHARE: assigned queues are owned without a group. Before, if a responsive master was not checked yet,
-        run ``OutageAwareClient.check_group``, which requests all masters and waits, and raise its errors. Brokers
-        reject offsets of a group that they do not have, and the pulls of the check make them create it."""
+        run ``OutageAwareClient.check_group``, which requests all masters and waits, and raise its errors. A broker
+        rejects offsets of a group that it does not have. The pulls of the check make it create the group."""
         if not self._checked.issuperset(self._outage_tracker.responsive_masters().values()):
             self._client.check_group()
             self._checked = frozenset(self._outage_tracker.responsive_masters().values())

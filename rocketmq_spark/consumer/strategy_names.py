@@ -71,10 +71,9 @@ def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strat
 
 
 def strategy_of(options: ReadOptions) -> Strategy:
-    """Return the strategy of ``options``: with ``assign`` one that allocates the assigned queues, in BROADCASTING one
-    that allocates all queues to each member, else the strategy named by ``allocateStrategy``. Raises the errors of
-    ``strategy_named``, and OptionError[INCOMPATIBLE_OPTIONS] for ``subscribePattern`` with a strategy that allocates
-    all topics together."""
+    """Return the strategy of ``options``. With ``assign`` it allocates the assigned queues, in BROADCASTING all queues
+    to each member, otherwise ``allocateStrategy`` names it. Raises the errors of ``strategy_named``, and
+    OptionError[INCOMPATIBLE_OPTIONS] for ``subscribePattern`` with a strategy that allocates all topics together."""
     if options.assigned is not None:
         return AllocateAssigned(frozenset(options.assigned))
     if options.message_model == BROADCASTING:
@@ -116,8 +115,8 @@ _STRATEGIES: Final[Mapping[str, Callable[[StrategySettings], Strategy]]] = {
 
 def _nearby(name: str, settings: StrategySettings) -> Strategy:
     """Return MACHINE_ROOM_NEARBY with the strategy named after the prefix of ``name``, and an instance of the user's
-    resolver. Raises OptionError[INVALID_OPTION_VALUE] if that strategy allocates all topics together, or a class is not
-    usable, OptionError[OPTION_REQUIRES_OPTION] without a resolver; and the errors of ``strategy_named``."""
+    resolver. Raises OptionError[INVALID_OPTION_VALUE] if this strategy allocates all topics together, or a class is not
+    usable, OptionError[OPTION_REQUIRES_OPTION] without a resolver, and the errors of ``strategy_named``."""
     inner = strategy_named(name[len(NEARBY_PREFIX) :], settings)
     if not isinstance(inner, AllocateMessageQueueStrategy):
         raise _invalid_option(name, f"{NEARBY_PREFIX} and a strategy for single topics, which {inner.name} is not")
@@ -144,8 +143,8 @@ def _load_user_strategy(path: str) -> Strategy:
 
 
 def _instantiate(path: str, option: str) -> Any:
-    """Import ``module:Class`` and return a new instance. Raises OptionError[INVALID_OPTION_VALUE] for ``option`` if
-    that raises ImportError, AttributeError, TypeError or ValueError; other errors are raised unchanged."""
+    """Import ``module:Class`` and return a new instance. An ImportError, AttributeError, TypeError or ValueError
+    becomes OptionError[INVALID_OPTION_VALUE] for ``option``; other errors are raised unchanged."""
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name)()

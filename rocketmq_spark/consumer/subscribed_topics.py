@@ -69,9 +69,9 @@ class SubscribedTopics(Collection[str]):
         self._match()
 
     def _match(self) -> None:
-        """Compute the topics again: listed ones that match, and unlisted ones that are not deleted (see the class),
-        ascending, then the retry topic if it is read. Count a change of ``version`` if they differ. Do nothing before
-        the first list."""
+        """Compute the topics again: listed ones that match and unlisted ones that are not deleted (see the class),
+        ascending, then the retry topic if it is read. Add 1 to ``version`` if they differ. Do nothing before the first
+        list."""
         if self._list is None:
             return
         listed = {topic for topic in self._list.topics if self._options.selects(topic)}

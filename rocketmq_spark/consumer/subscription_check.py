@@ -62,10 +62,9 @@ unknown."""
 
 
 def consumer_settings_of(options: ReadOptions, strategy: object, checkpoint_id: str | None = None) -> dict[str, str]:
-    """Return this member's settings, by the name of the property that reports them in its running info: message model,
-    orderly or not, topic pattern if there is one, class name of the strategy, checkpoint ID if there is one. In
-    BROADCASTING without strategy and checkpoint ID: members share no queues, and a copied checkpoint is an independent
-    reader."""
+    """Return this member's settings, by the property that reports them in its running info: message model, orderly or
+    not, class name of the strategy, and topic pattern and checkpoint ID if there are any. In BROADCASTING omit strategy
+    and checkpoint ID: members share no queues, and a copied checkpoint is an independent reader."""
     reported = {
         MESSAGE_MODEL: options.message_model,
         PROP_CONSUME_ORDERLY: "true" if options.consume_orderly else "false",
@@ -79,7 +78,7 @@ def consumer_settings_of(options: ReadOptions, strategy: object, checkpoint_id: 
 
 def comparable_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a member that can be compared, by option name, from the ``properties`` of its running
-    info. Missing are settings that it does not report, the checkpoint ID, strategies that are not in
+    info. Settings that were not reported are missing, and so are the checkpoint ID, strategies that are not in
     COMPARABLE_STRATEGIES, and any strategy in BROADCASTING."""
     reported = {option: properties[name] for name, option in OPTIONS.items() if name in properties}
     strategy = reported.pop(OPTIONS[STRATEGY], "").partition("@")[0].rpartition(".")[2]
@@ -115,9 +114,9 @@ class SubscriptionCheck:
     """Compares this member's subscription and settings with the running infos of the other members. ``GroupMembers``
     queries these at each change of the member list.
 
-    A member that does not respond counts as consistent, and is queried once more: at the next change, or at a later
-    call if the list is long (see ``start_queries``). The group's retry topic is ignored: Java's push consumers always
-    read it, its pull consumers never do.
+    A member that does not respond counts as consistent, and is queried once more at the next change. If the list is
+    long, a later call queries it (see ``start_queries``). The group's retry topic is ignored: Java's push consumers
+    always read it, its pull consumers never do.
 
     Not thread-safe.
     """
@@ -147,11 +146,10 @@ class SubscriptionCheck:
         self._ours = _subscribed_topics(subscriptions)
 
     def start_queries(self, client_ids: Iterable[str]) -> frozenset[str]:
-        """Record the member list and return the members to query, without this one: members that were inconsistent, and
-        members that have not responded, new ones included, until they were queried MAX_UNANSWERED_QUERIES (2) times.
-        Of more than MAX_QUERIES (256), return the least queried ones; calls with the same list return the others, then
-        none. Discard what members that left have reported; count each returned member as queried. Sends nothing: the
-        caller queries them."""
+        """Record the member list and return the members to query, without this one. They are members that were
+        inconsistent, and members that have not responded and were queried less than MAX_UNANSWERED_QUERIES (2) times.
+        If they are more than MAX_QUERIES (256), return the least queried ones; calls with the same list return the
+        rest, then none. Discard reports of members that left. Count each returned member as queried. Sends nothing."""
         listed = frozenset(client_ids) - {self._client_id}
         if listed == self._listed:
             return frozenset()
@@ -166,16 +164,16 @@ class SubscriptionCheck:
         return frozenset(to_query[:MAX_QUERIES])
 
     def _must_query(self, client_id: str) -> bool:
-        """Return whether the member reported a difference or this member's checkpoint, or has not reported and was
-        queried less than MAX_UNANSWERED_QUERIES (2) times without a response."""
+        """Return whether the member reported a difference or this member's checkpoint. A member that has not reported
+        must be queried if it was queried less than MAX_UNANSWERED_QUERIES (2) times without a response."""
         if client_id in self._theirs:
             differs = self._differs(client_id) or bool(self._differing_settings(client_id))
             return differs or self._shares_checkpoint(client_id)
         return self._unanswered_queries[client_id] < MAX_UNANSWERED_QUERIES
 
     def record_running_infos(self, infos: Mapping[str, ConsumerRunningInfo]) -> None:
-        """Record subscription, settings and checkpoint ID of members that responded, by client ID, in place of what
-        they reported before. Reset their counts of unanswered queries."""
+        """Record subscription, settings and checkpoint ID of members that responded, by client ID, in place of earlier
+        ones. Reset their counts of unanswered queries."""
         for client_id, info in infos.items():
             self._theirs[client_id] = _subscribed_topics(info.subscriptions)
             self._their_settings[client_id] = comparable_settings(info.properties)
@@ -192,7 +190,7 @@ class SubscriptionCheck:
         return self._our_checkpoint is not None and self._checkpoints[client_id] == self._our_checkpoint
 
     def difference(self) -> MembershipError | None:
-        """Return an error, not raised, for the first inconsistent member by client ID; None if no reported member
+        """Return, not raise, an error for the first inconsistent member by client ID, or None if no reported member
         differs. MembershipError[INCONSISTENT_SUBSCRIPTION] names both subscriptions, else
         MembershipError[INCONSISTENT_GROUP_SETTINGS] the settings that differ, else MembershipError[CHECKPOINT_SHARED] a
         member with the same checkpoint. Ignores the retry topic."""
@@ -222,8 +220,8 @@ class SubscriptionCheck:
         return None
 
     def members_differing_in_retry(self) -> list[str]:
-        """Return, ascending, the members that read the retry topic while this one does not, or the reverse, by what
-        they last reported: queues of the retry topic may be allocated to a member that does not read them."""
+        """Return, ascending, the members that last reported to read the retry topic while this one does not, or the
+        reverse. Its queues may be allocated to members that do not read it."""
         reads_it = self._retry_topic in self._ours
         return sorted(
             client_id for client_id, theirs in self._theirs.items() if (self._retry_topic in theirs) != reads_it
@@ -263,5 +261,5 @@ def _describe(subscribed: FilterByTopic) -> str:
 
 
 def _text(expression: frozenset[str] | str) -> str:
-    """Return an expression as it is, or a set of tags as ``A || B``, ascending; ``*`` for no tags."""
+    """Return an expression unchanged, or a set of tags as ``A || B``, ascending; ``*`` for no tags."""
     return expression if isinstance(expression, str) else " || ".join(sorted(expression)) or "*"

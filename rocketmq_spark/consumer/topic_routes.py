@@ -71,9 +71,9 @@ class TopicRoutes:
         return self._topics.version != version
 
     def _record_unlisted(self, error: RocketMQError) -> None:
-        """Record an outage of the topic list: with ``clusterTimeoutMs`` for a transient error,
-        ``missingTopicTimeoutMs`` while no broker is registered; a permanent error is raised by the next metadata
-        refresh. Raises OptionError[NOT_A_NAME_SERVER] at once."""
+        """Record an outage of the topic list. Its limit is ``clusterTimeoutMs`` for a transient error,
+        ``missingTopicTimeoutMs`` while no broker is registered. The next metadata refresh raises a permanent error.
+        Raises OptionError[NOT_A_NAME_SERVER] at once."""
         if is_no_name_server(error):
             raise error
         limits_ms = {
@@ -86,7 +86,7 @@ class TopicRoutes:
 
     def _log_changes(self, before: Collection[str], *, is_first: bool) -> None:
         """Log the topics that are not in ``before`` at INFO, and topics of ``before`` that were deleted as a warning.
-        If no topic matches, log another warning, but only at the first list or after a deletion."""
+        At the first list or after a deletion, log another warning if no topic matches."""
         added, removed = [topic for topic in self._topics.selected if topic not in before], set(before)
         removed.difference_update(self._topics)
         if added:
@@ -106,10 +106,10 @@ class TopicRoutes:
             )
 
     def refresh(self) -> None:
-        """Request the route of every topic and wait, after ``list_topics`` if the topics are not known or could not be
-        listed last time. A topic without a new route keeps its previous one. Record outages, and their ends, of name
-        servers, of topics without a route or a readable queue; outages of brokers without a master that are not read at
-        a slave; and update ``SlaveReads``. Raises OptionError[NOT_A_NAME_SERVER]."""
+        """Request the route of every topic and wait. Before, ``list_topics`` if the topics are not known or could not
+        be listed last time. A topic without a new route keeps its previous one. Record outages, and their ends, of name
+        servers, and of topics without a route or a readable queue. Record outages of brokers without a master that are
+        not read at a slave. Update ``SlaveReads``. Raises OptionError[NOT_A_NAME_SERVER]."""
         if self._must_list:
             self.list_topics()
         failures = self._routes.refresh(self._topics)
@@ -136,7 +136,7 @@ class TopicRoutes:
 
     def at_current_masters(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         """Request the routes of the topics of ``queues`` once, wait, and cache them. Return the queues whose topic has
-        a new route that names the master which the broker had before. Failures are neither recorded nor raised."""
+        a new route that names the broker's previous master. Failures are neither recorded nor raised."""
         masters = {queue: self._routes.master(queue.broker_name) for queue in queues}
         failures = self._routes.refresh(dict.fromkeys(queue.topic for queue in queues))
         return {
@@ -161,7 +161,7 @@ class TopicRoutes:
             self._outage_tracker.record_success(NAME_SERVERS)
 
     def _record_missing_topic(self, topic: str, error: RouteError) -> None:
-        """Record the outage of a topic without a route or readable queue: with limit ``clusterTimeoutMs`` if it had a
+        """Record the outage of a topic without a route or readable queue. Its limit is ``clusterTimeoutMs`` if it had a
         route before, else ``missingTopicTimeoutMs``. A lost route, and the retry topic, are logged only after
         BROKER_REGISTRATION_MS (15 s): brokers create the retry topic at the first heartbeat of a member."""
         limit_ms, quiet_ms = self._options.missing_topic_timeout_ms, 0
