@@ -59,12 +59,10 @@ class ExecutorPullClient:
         *,
         is_filtered: bool,
     ) -> list[Completion]:
-        """Send pulls of one queue to ``address``, or, if it is None, to a server of its broker in the route, see
-        ``replicas.pull_address``; with the topic's filter if ``is_filtered``, else for all messages. Do not wait for
-        their responses, but if there is no open connection, open and verify one first, see ``_connection``.
-
-        Return the pulls that failed already, with their errors; raises no RocketMQError. ``receive`` returns the
-        completions of all other pulls.
+        """Send pulls of one queue to ``address``, or for None to a server of its broker in the route
+        (``replicas.pull_address``). ``is_filtered``: with the topic's filter, else for all messages. Do not wait for
+        their responses. Without an open connection, open and verify one, which waits (``_connection``). Return the
+        pulls that failed already, with their errors; raise no RocketMQError. ``receive`` returns the other completions.
         """
         try:
             expression, expression_type = self._filter_of(queue.topic) if is_filtered else UNFILTERED
@@ -76,9 +74,9 @@ class ExecutorPullClient:
     def _connection(
         self, queue: MessageQueue, address: BrokerAddress | None, suggested_id: int | None
     ) -> PullConnection:
-        """Return a connection to ``address``, or, if it is None, to the server of the queue's broker in the route; open
-        it if there is none. If the last connection there was lost, use a new route instead of ``address``: another
-        broker may have the address now.
+        """Return a connection to ``address``, or for None to the server of the queue's broker in the route. Open it if
+        there is none. If the last connection there was lost, use a new route instead of ``address``: another broker may
+        have the address now.
 
         Verify a connection that is new to this client: request the broker's name, have it check a SQL92 filter, and
         wait. Raises RouteError[BROKER_ADDRESS_MISMATCH] for another name; a broker that reports none is accepted.
@@ -107,8 +105,8 @@ class ExecutorPullClient:
         return True
 
     def _broker_name_at(self, address: BrokerAddress, topic: str) -> str | None:
-        """Return the name of the broker at ``address``: request the topic's statistics over a new connection, which a
-        client may do that may read the topic, and return the broker name of a queue in them. None if the broker refuses
+        """Request the topic's statistics from the broker at ``address``, over a new connection, and return the broker
+        name of a queue in them. A client that may read the topic may request them. Return None if the broker refuses
         the request, or has no queue of the topic. Raises the BrokerError of a busy broker, which is no refusal.
 
         Behind a proxy return the name in ``address``, without a request: the proxy forwards to the broker of that name.
@@ -126,16 +124,16 @@ class ExecutorPullClient:
         return next((queue.broker_name for queue in stats), None)
 
     def _check_filter(self, address: BrokerAddress, topic: str) -> None:
-        """If the topic's filter is SQL92, have the broker compile it, and wait; else do nothing. Raises the errors of
+        """If the topic's filter is SQL92, have the broker compile it, and wait. Raises the errors of
         ``Broker.submit_filter_check``."""
         message_filter = self._filter_of(topic)
         if message_filter.is_sql:
             self.cluster.broker(address).submit_filter_check(self._group, topic, message_filter).result()
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """Wait up to ``timeout_ms`` for completions of pulls of any queue, and return them, each once; also those of
-        other clients that share the connections. Return at once those that have arrived; [] if there are none, possibly
-        before the time is over."""
+        """Wait up to ``timeout_ms`` for completions of pulls of any queue, and return them, each once. Clients that
+        share the connections get each other's. Completions that have arrived are returned at once; [] may come before
+        the time is over."""
         return self._pull_connections.receive(timeout_ms)
 
     def forget_route(self, queue: MessageQueue) -> None:

@@ -50,7 +50,7 @@ class PullConnection:
 
     @property
     def is_draining(self) -> bool:
-        """Whether the server has announced that it shuts down; responses to pulls in flight may still arrive."""
+        """Whether the server has announced its shutdown; responses to pulls in flight may still arrive."""
         return self._exchange.is_draining
 
     @property
@@ -60,12 +60,12 @@ class PullConnection:
 
     @property
     def idle_since_ms(self) -> int | None:
-        """Time of the last use, by the connection's clock; None while pulls are in flight."""
+        """Time of the last use, by the connection's clock, or None while pulls are in flight."""
         return None if self.in_flight_count else self._used_ms
 
     def pull(self, requests: Iterable[PullRequest], frames: PullFrames) -> list[Completion]:
-        """Send pulls in one write, and return without waiting for responses; ``receive`` returns their completions. If
-        sending fails, close the connection and return all pulls in flight, these included, with the error; else []."""
+        """Send pulls in one write, encoded by ``frames``. Do not wait: ``receive`` returns their completions. Return
+        []. If sending fails, close the connection and return all pulls in flight, including these, with the error."""
         self._used_ms = self._clock()
         return self._send(self._exchange.encode_requests(requests, frames, self._used_ms))
 
@@ -105,7 +105,7 @@ class PullConnection:
         self._stream.close()
 
     def _send(self, data: bytes) -> list[Completion]:
-        """Send frames. If that fails, close the connection and return all pulls in flight with the error; else []."""
+        """Send frames, return []. If sending fails, close the connection, return all pulls in flight with the error."""
         try:
             self._stream.sendall(data, self._timeout_ms)
         except TransportError as error:

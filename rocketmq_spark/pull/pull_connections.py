@@ -54,14 +54,13 @@ class PullConnections:
         _of_this_process.add(self)
 
     def get_or_open(self, address: BrokerAddress) -> PullConnection:
-        """Return the connection to ``address``. Open one if there is none, if the server has closed it (which is
-        checked while no pull is in flight), or if the server has announced that it shuts down. Raises
-        TransportError[CONNECT_FAILED] and the other errors of ``Connect``."""
+        """Return the connection to ``address``. Open one if there is none, or if the server has closed it or announced
+        its shutdown. Closing is checked only while no pull is in flight. Raises TransportError[CONNECT_FAILED] and the
+        other errors of ``Connect``."""
         return self.find_open(address) or self._open_connection(address)
 
     def find_open(self, address: BrokerAddress) -> PullConnection | None:
-        """Return the connection to ``address`` that ``get_or_open`` returns without opening one; None if it would open
-        one. Does not wait."""
+        """Return the connection to ``address``, or None if ``get_or_open`` would open a new one. Does not wait."""
         connection = self._connections.get(address)
         if connection is None:
             return None
@@ -73,8 +72,8 @@ class PullConnections:
         """Return the pulls completed by now, each once, with results or errors. If there is none, wait for bytes up to
         ``timeout_ms``, also without a pull in flight.
 
-        [] may come before ``timeout_ms``: after an incomplete response, or with several busy servers after
-        ``WAIT_SLICE_MS``, which is spent on the one with the most pulls in flight.
+        [] may come before ``timeout_ms``, after an incomplete response. With several busy servers, wait up to
+        ``WAIT_SLICE_MS`` for the one with the most pulls in flight.
         """
         busy = [connection for connection in self._all_connections() if connection.in_flight_count]
         if not busy:
@@ -111,7 +110,7 @@ class PullConnections:
         return connection
 
     def _evict_connections(self) -> None:
-        """Make space for one more connection, but close none with a pull in flight: close those idle for ``idle_ms``,
+        """Make space for one more connection, but close none with a pull in flight. Close those idle for ``idle_ms``,
         then the longest idle while ``limit`` would be exceeded, and all replaced ones. Remove lost ones."""
         for connection in connections_to_close(
             list(self._connections.values()), self._limit - 1, self._clock() - self._idle_ms

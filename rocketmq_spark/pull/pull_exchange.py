@@ -23,7 +23,7 @@ class PullExchange:
     """State of one connection's pulls, without a socket: assigns an opaque to each pull, and matches responses to
     pulls. Each pull is completed once. PullConnection sends and receives. Not thread-safe.
 
-    Nearly all responses are read by the template of fast-path responses (``fast_path_response``), all others by the
+    Nearly all responses are read by the template of fast-path responses (``fast_path_response``), the rest by the
     general codec.
     """
 
@@ -90,9 +90,9 @@ class PullExchange:
         return completions
 
     def expire_overdue(self, now_ms: int) -> list[Completion]:
-        """Remove the pulls without a response by their deadline, and return them with a timeout error; [] if there are
-        none. If one is late and the server has sent nothing for too long, mark the connection as lost, and return all
-        other pulls as failed too. Call it only when there is nothing to receive: the owner may have been busy."""
+        """Remove the pulls without a response by their deadline, and return them with a timeout error. If one is late
+        and the server has sent nothing for too long, mark the connection as lost, and return all other pulls as failed
+        too. Call it only when there is nothing to receive: the owner may have been busy."""
         late = [opaque for opaque, (_, deadline_ms) in self._in_flight.items() if now_ms >= deadline_ms]
         completions: list[Completion] = [
             (self._in_flight.pop(opaque)[0], self._timed_out(), MASTER_ID) for opaque in late
@@ -115,7 +115,7 @@ class PullExchange:
         return timeout_error(self._address, RequestCode.PULL_MESSAGE, self._timeout_ms)
 
     def _decode_fast_path(self) -> list[Completion]:
-        """Decode received frames by the template, up to the first frame that does not match, and return the pulls
+        """Decode received frames by the template, up to the first frame that does not match. Return the pulls
         completed, with their suggested server; [] without a template. Drop responses without a pull in flight."""
         if self._template is None:
             return []
@@ -128,9 +128,9 @@ class PullExchange:
         ]
 
     def _decode_other(self, frame: memoryview) -> list[Completion]:
-        """Decode a frame by the general codec, and return the pull that it completes; [] for a response without a pull
-        in flight. For a request of the server, append a response to ``replies`` and return []. For a malformed frame,
-        mark the connection as lost, and return all pulls in flight as failed."""
+        """Decode a frame by the general codec, and return the completed pull; [] for a response without a pull in
+        flight. For a request of the server, append a response to ``replies`` and return []. For a malformed frame, mark
+        the connection as lost, and return all pulls in flight as failed."""
         try:
             command = decode_command(self._address, frame)
         except RemoteProtocolError as error:

@@ -4,7 +4,7 @@
 and a broker's size limits end it early. A request is sent again until its end is reached.
 
 Source: ``client/impl/consumer/PullRequest.java`` and the pull callback of ``DefaultMQPushConsumerImpl``. Differs: an
-illegal offset does not drop the queue, because the range is logged and must be read as it is; the result reports what
+illegal offset does not drop the queue. The range is logged, so it must be read unchanged, and the result reports what
 happened to it.
 """
 
@@ -76,12 +76,11 @@ above the requested offset, and whether ``minOffset`` is."""
 
 
 def pull_action(result: PullResult, offset: int) -> PullAction:
-    """Return the action for ``result`` of a pull at ``offset``: by status (BY_STATUS) or, if listed, by reason
-    (BY_REASON), unless the offsets of the response override it (BY_OFFSETS).
+    """Return the action for ``result`` of a pull at ``offset``, by reason (BY_REASON) or else by status (BY_STATUS).
+    The offsets of the response may override it (BY_OFFSETS).
 
-    Return VACANT if a batch consume queue has no message at ``offset``: the broker returns the previous message to each
-    such pull, and the end of that message as the next offset. Source:
-    ``store/queue/BatchConsumeQueue.java#iterateFrom``.
+    Return VACANT if a batch consume queue has no message at ``offset``. The broker returns the previous message to each
+    such pull, and its end as the next offset. Source: ``store/queue/BatchConsumeQueue.java#iterateFrom``.
     """
     action = BY_REASON.get((result.status, result.reason), BY_STATUS[result.status])
     action = BY_OFFSETS.get((action, result.next_begin_offset > offset, result.min_offset > offset), action)
@@ -106,7 +105,7 @@ def vacancy_end(offset: int, end_offset: int, is_vacant: Callable[[int], bool]) 
 
 
 def as_queue_unavailable(error: RocketMQError, queue: MessageQueue, planned: BrokerAddress | None) -> RocketMQError:
-    """Return RouteError[TOPIC_UNAVAILABLE.QUEUE], not raised, for the error of a missing topic: the topic existed when
+    """Return RouteError[TOPIC_UNAVAILABLE.QUEUE], not raised, for the error of a missing topic. The topic existed when
     its queue was ``planned`` at an address, so most likely its broker is unavailable. Return any other error
     unchanged."""
     if not is_topic_without_route(error):
@@ -147,10 +146,10 @@ LOST_KINDS: Final = (RangeKind.DELETED, RangeKind.PRESUMED_LOST)
 class PulledRange(NamedTuple):
     """Result of the offsets ``[begin_offset, end_offset)``.
 
-    ``body``: the matching messages among them, as the broker encoded them. It may also have messages on either side of
-    the range (a filtered response, an inner batch), which belong to other ranges. ``kind``: READ, or why there is no
-    body. ``response_end_offset``: end of the response with ``body``; None if that is not beyond the range.
-    ``vacant_from``: of a VACANT range, the end of the message before it, see ``PullAction.VACANT``; None for others.
+    ``body``: the matching messages, as the broker encoded them. It may also have messages on either side of the range
+    (a filtered response, an inner batch), which belong to other ranges. ``kind``: READ, or why there is no body.
+    ``response_end_offset``: end of the response with ``body``, or None if it is within the range. ``vacant_from``: for
+    a VACANT range, the end of the message before it (``PullAction.VACANT``), else None.
     """
 
     begin_offset: int
@@ -218,9 +217,9 @@ class PullClient(Protocol):
         *,
         is_filtered: bool,
     ) -> list[Completion]:
-        """Send pulls of a queue to ``address``, or, if it is None, to a server of its broker in the route, see
-        ``replicas.pull_address``; without ``is_filtered`` for all messages. Return those completed already, failed ones
-        with their errors."""
+        """Send pulls of a queue to ``address``, or for None to a server of its broker in the route
+        (``replicas.pull_address``). Without ``is_filtered`` pull all messages. Return the pulls completed already,
+        failed ones with their errors."""
 
     def receive(self, timeout_ms: int) -> list[Completion]:
         """Wait up to ``timeout_ms`` for completions of any queue, and return them, each once."""

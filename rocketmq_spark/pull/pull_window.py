@@ -48,15 +48,15 @@ SIZE_DECAY: Final = 0.08
 
 class PullWindow:
     """Plans the pulls of ``RangePuller`` for ``[begin_offset, end_offset)`` of a queue: up to ``max_depth`` in flight,
-    at predicted offsets. It sends nothing. Not thread-safe.
+    at predicted offsets. It sends nothing. A request is in flight, idle (to be sent) or complete. Not thread-safe.
 
     The prediction (``stride``) is the number of offsets that one response covers. The first pull measures it. Frequent
     short responses lower it, and the rest of a short one is pulled again. A run of full responses triggers a probe that
     may raise it. Ranges are delivered in the queue's order, independent of the order of responses.
 
-    Memory: responses that wait for delivery and pulls in flight number at most ``max_depth`` together, and the waiting
-    bytes plus the expected bytes of pulls in flight are at most ``max_bytes``. One more pull is allowed: the next range
-    to deliver. The expected size is the largest of the last responses, and decays slowly: large ones come in runs.
+    At most ``max_depth`` pulls are in flight or wait for delivery. The waiting bytes plus the expected bytes of pulls
+    in flight are at most ``max_bytes``. One more pull is allowed: the next range to deliver. The expected size is the
+    largest of the last responses, and decays slowly: large ones come in runs.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class PullWindow:
 
     def take_requests(self, sent_to_id: int | None = None) -> list[PullRequest]:
         """Mark as in flight and return the requests to send to ``sent_to_id`` now, in the queue's order: idle ones,
-        then, once a quarter of the depth is free, new ones; as many as it allows, but always the next to deliver."""
+        then, once a quarter of the depth is free, new ones. The depth limits them, but not the next to deliver."""
         requests = self._start_idle(sent_to_id) if self._has_idle else []
         spare = self._spare_depth(self._incomplete)
         if self._incomplete and spare * REFILL_DIVISOR < self.depth:
@@ -111,8 +111,8 @@ class PullWindow:
         return requests
 
     def _start_idle(self, sent_to_id: int | None) -> list[PullRequest]:
-        """Return the idle requests to send now, in the queue's order, and mark them as in flight: as many as the depth
-        allows, and the first incomplete request in any case if it is idle."""
+        """Mark as in flight and return the idle requests to send now, in the queue's order. The depth limits their
+        number, but not the first incomplete request."""
         incomplete = [request for request in self._requests if not request.is_complete]
         idle = [request for request in incomplete if request.is_idle]
         spare = max(0, self._spare_depth(len(incomplete) - len(idle)))
@@ -165,9 +165,9 @@ class PullWindow:
     # ------------------------------------------------------------------------------------------ responses
 
     def accept_fast_path(self, completions: Iterable[Completion]) -> int:
-        """Buffer the ranges of the fast-path responses at the front of ``completions``, and return their number, which
-        the caller removes. Such a response is FOUND and covers its whole request, of exactly one stride. Stop at the
-        first other completion, which the caller has to process; accept none below full depth."""
+        """Buffer the ranges of the fast-path responses at the front of ``completions``, and return their number; the
+        caller removes them. Such a response is FOUND and covers its whole request, of exactly one stride. Stop at the
+        first other completion. Accept none while the depth is reduced."""
         stride = self._stride if self._depth == self._max_depth else None
         accepted = accepted_bytes = largest_bytes = 0
         for request, outcome, _ in completions:
@@ -197,7 +197,7 @@ class PullWindow:
     def step(self, request: PullRequest, result: PullResult, action: PullAction, vacant_to: int | None = None) -> None:
         """Process a response to a pull, as ``action`` (its ``pull_action``) requires, and make the request idle, so
         that its rest is pulled. After WAIT change nothing: the caller must call ``retry`` later, or ``presume_lost``.
-        ``vacant_to``: end of the offsets without messages, for VACANT; None: one offset."""
+        ``vacant_to``: end of the offsets without messages, for VACANT; by default one offset."""
         if action is PullAction.DELIVER:
             self._advance(request, result.next_begin_offset, result.body)
         elif action is PullAction.SKIP:
@@ -218,9 +218,9 @@ class PullWindow:
         self._has_idle |= not request.is_complete
 
     def presume_lost(self, request: PullRequest, result: PullResult) -> bool:
-        """Mark as lost what the broker has lacked for too long, and make the request idle. The loss is from the
-        request's next offset to the response's, if that is later, or to the range's end, if the queue ends at or before
-        the request's next offset. Return False, without a change, if neither holds."""
+        """Mark offsets that the broker has lacked for too long as lost, from the request's next offset on, and make it
+        idle. They end at the response's next offset if this is larger, or at the range's end if the queue ends at or
+        before the request's next offset. Return False, without a change, if neither holds."""
         advances = result.next_begin_offset > request.next_offset
         if not advances and result.max_offset > request.next_offset:
             return False
@@ -229,12 +229,12 @@ class PullWindow:
         return True
 
     def reduce_depth(self) -> None:
-        """Halve the depth, to 1 at least: a pull failed, or the broker refused it for load."""
+        """Halve the depth, to 1 at least. Call it if a pull failed, or the broker refused it for load."""
         self._depth = max(1, self._depth // 2)
 
     def _advance(self, request: PullRequest, to: int, body: memoryview) -> None:
         """Append offsets up to ``to`` or the request's end, with ``body``; update the expected size. The first response
-        moves that end to ``to``, sets stride and full depth; others add 1 to a reduced depth, may change the stride."""
+        moves the end to ``to``, sets stride and full depth. Later ones raise a reduced depth, may change the stride."""
         covered, requested = to - request.next_offset, request.end_offset - request.next_offset
         if self._stride is None:
             self._extend(request, to)
@@ -250,15 +250,15 @@ class PullWindow:
         first.end_offset = self._opened_to = max(self._opened_to, min(to, self._end_offset))
 
     def _mark_vacant(self, request: PullRequest, vacant_from: int, to: int) -> None:
-        """Mark ``[request.next_offset, to)`` as vacant (no message) in this request, and, beyond all requests, in a new
-        one behind the last; not in requests in between. ``vacant_from``: end of the message before ``to``."""
+        """Mark ``[request.next_offset, to)`` as vacant (no message) in this request. Offsets beyond all requests go
+        into a new one; requests in between are skipped. ``vacant_from``: end of the message before ``to``."""
         self._append_range(request, to, NO_BODY, RangeKind.VACANT, vacant_from)
         if self._opened_to < min(to, self._end_offset):
             self._mark_vacant(self._open(to), vacant_from, to)
 
     def _mark_lost(self, request: PullRequest, to: int, kind: RangeKind) -> None:
-        """Mark ``[request.next_offset, to)`` as lost, of a kind of LOST_KINDS, in this request, and, beyond all
-        requests, in a new one behind the last; not in requests in between."""
+        """Mark ``[request.next_offset, to)`` as lost, with a ``kind`` of LOST_KINDS, in this request. Offsets beyond
+        all requests go into a new one; requests in between are skipped."""
         self._has_lost = True
         self._append_range(request, to, NO_BODY, kind)
         if self._opened_to < min(to, self._end_offset):
@@ -278,8 +278,8 @@ class PullWindow:
         self._incomplete -= request.is_complete
 
     def _adapt_stride(self, stride: int, requested: int, covered: int) -> None:
-        """Raise the stride to ``covered`` if that is larger. Else record a full response, or a short one, which may
-        lower the stride. Ignore a short response to a request of less than a stride, such as the rest of a request."""
+        """Raise the stride to ``covered`` if it is larger. Else record a full response, or a short one, which may lower
+        the stride. Ignore a short response to a request of less than a stride, such as the rest of a request."""
         if covered > stride:
             self._change_stride(covered)
         elif covered == stride:

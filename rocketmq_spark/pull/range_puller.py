@@ -67,16 +67,17 @@ class RangePuller:
     """Pulls one planned offset range of a queue for a Spark task, and retries failures. Used by one thread.
 
     Failures are retried for ``limit_ms``, or for ``missing_ms`` while no broker serves the queue: it may return with
-    its broker, or after a restarted name server has registrations.
+    its broker, or after a restarted name server has registrations. A postponed request waits for a pause. An absent
+    offset is one that the broker lacks now.
 
     Pulls go to ``address``, where the range was planned, until one fails. Brokers may exchange addresses, and the wrong
     broker responds without an error: the route is refreshed before offsets count as lost. ``suggested_id``: where to
-    pull without an address, see ``replicas.pull_address``; None: only from the master. ``obeys_suggestions``: pull
-    where responses suggest. Offsets that a slave lacks, and the rest of the range, are pulled from the master.
+    pull without an address (``replicas.pull_address``); None: only from the master. ``obeys_suggestions``: pull where
+    responses suggest. Offsets that a slave lacks, and the rest of the range, are pulled from the master.
 
-    ``is_filtered``: pull with the topic's filter. At vacant offsets a broker responds to a filtered pull as if its
-    store had failed, if the message before them does not match; see ``PullAction.VACANT``. ``waited``: outages of the
-    broker or the name servers in earlier tasks; their time counts until the broker responds here.
+    ``is_filtered``: pull with the topic's filter. If a filter rejects the message before vacant offsets, a broker
+    responds there as if its store had failed; see ``PullAction.VACANT``. ``waited``: outages of the broker or the name
+    servers in earlier tasks; their time counts until the broker responds here.
     """
 
     def __init__(
@@ -131,8 +132,8 @@ class RangePuller:
         self._send()
 
     def pull(self) -> Iterator[PulledRange]:
-        """Pull the range while the caller iterates, and yield contiguous results, in the queue's order, which together
-        are the range; a step waits for the next one. Send pulls ahead, and retry failed ones with pauses.
+        """Pull the range while the caller iterates, and yield contiguous results in the queue's order. A step waits for
+        the next result. Send pulls ahead, and retry failed ones with pauses.
 
         Raises TransportError[CLUSTER_TIMEOUT] when retries have failed for ``limit_ms``, RouteError or BrokerError when
         no broker has served the queue for ``missing_ms``, and permanent errors at once. Raises
@@ -146,8 +147,8 @@ class RangePuller:
             yield from ready
 
     def _send(self) -> None:
-        """Send the pulls that the window allows now, if any, after invalidating the route if that is due. Dispatch
-        those that failed at once. If pulls by route reached a name server, record the end of its outage."""
+        """Invalidate the route if this is due. Send the pulls that the window allows now, if any. Dispatch those that
+        failed at once. If pulls by route reached a name server, record the end of its outage."""
         requests = self._window.take_requests(self._suggested_id)
         if requests:
             if self._must_invalidate_route:
@@ -170,7 +171,7 @@ class RangePuller:
         self._client.forget_route(self._target.queue)
 
     def _require_master(self) -> None:
-        """From now on pull from the master only, in a new route: a slave may lack what the master has. Send nothing."""
+        """From now on pull from the master only, in a new route, since a slave may lack messages. Send nothing."""
         self._suggested_id = None
         self._invalidate_route()
 
@@ -200,8 +201,8 @@ class RangePuller:
                 self._process_result(request, outcome)
 
     def _follow(self, suggested_id: int) -> None:
-        """Pull by route from now on, from the server that a response suggests. Do nothing if that is the current one,
-        or once only the master is used or a server has failed."""
+        """Pull by route from now on, from the server that a response suggests. Do nothing if it is the current one, or
+        once only the master is used or a server has failed."""
         is_fixed = self._suggested_id is None or self._suggested_id in (ANY_SLAVE, ANY_MASTER)
         if not is_fixed and suggested_id != self._suggested_id:
             self._suggested_id, self._address = suggested_id, None
@@ -240,8 +241,8 @@ class RangePuller:
             self._record_success()
 
     def _is_ambiguous(self, request: PullRequest, result: PullResult) -> bool:
-        """Return whether a filtered response has no match and no later next offset, within the queue's bounds: either
-        no message has the requested offset, or the store failed. False for an unfiltered one."""
+        """Return whether a filtered response, within the queue's bounds, has no match and no later next offset. Then no
+        message has the requested offset, or the store failed. False for an unfiltered one."""
         is_unmatched = result.status is PullStatus.NO_MATCHED_MSG and result.next_begin_offset <= request.next_offset
         return self._is_filtered and is_unmatched and result.min_offset <= request.next_offset < result.max_offset
 
@@ -253,8 +254,8 @@ class RangePuller:
         return self._probe_vacancy(request.next_offset)
 
     def _probe_vacancy(self, offset: int) -> PullResult | None:
-        """Pull ``offset`` alone, unfiltered, and wait. Return the response if no message has the offset; None if one
-        has, or the pull failed, which is not retried. Completions of other pulls go into their queues."""
+        """Pull ``offset`` alone, unfiltered, and wait. Return the response if no message has the offset. Return None if
+        one has, or the pull failed, which is not retried. Completions of other pulls go into their queues."""
         completion_queue = deque[Completion]()
         _dispatch(self._submit([PullRequest(offset, offset + 1, 1, completion_queue)], is_filtered=False))
         while not completion_queue:
@@ -266,7 +267,7 @@ class RangePuller:
 
     def _find_vacancy_end(self, request: PullRequest, result: PullResult) -> int:
         """Return the end of the vacant offsets from ``request.next_offset`` on, at most the target's end. Unless the
-        cached vacancy has that offset, probe others as ``vacancy_end`` does, wait for each response, and cache the
+        cached vacancy has the offset, probe further ones as ``vacancy_end`` does, wait for each response, and cache the
         vacancy with ``result``. An offset whose probe fails counts as not vacant; the error is not raised."""
         offset, vacant_from = request.next_offset, result.next_begin_offset
         if self._vacancy is None or offset not in self._vacancy.offsets:
@@ -276,8 +277,8 @@ class RangePuller:
         return self._vacancy.offsets.stop
 
     def _probe_vacant_since(self, vacant_from: int, offset: int) -> bool:
-        """Pull ``offset`` alone, wait, and return whether no message has an offset in ``[vacant_from, offset]``: the
-        broker then returns the message before them, which ends at ``vacant_from``. False if the pull fails."""
+        """Pull ``offset`` alone, wait, and return whether no message has an offset in ``[vacant_from, offset]``. If so,
+        the broker returns the message that ends at ``vacant_from``. False if the pull fails."""
         outcome = self._probe_vacancy(offset)
         return outcome is not None and outcome.next_begin_offset == vacant_from
 
@@ -288,9 +289,9 @@ class RangePuller:
         self._absent_since_ms = self._stalled_since_ms = None
 
     def _process_failure(self, request: PullRequest, error: RocketMQError) -> None:
-        """Record and postpone a failed request, and halve the depth. Pull from the planned address if name servers do
-        not respond, else by a new route if an outdated address may be the cause; what was absent before proves nothing
-        then. Raises the error that ``Failures.record_failure`` returns if no retry may succeed."""
+        """Record and postpone a failed request, and halve the depth. If name servers do not respond, pull from the
+        planned address. Otherwise use a new route if an outdated address may be the cause. In both cases restart the
+        time of absent offsets. Raises the error that ``Failures.record_failure`` returns if no retry may succeed."""
         error = as_queue_unavailable(error, self._target.queue, self._planned_address)
         if (final_error := self._failures.record_failure(self._broker, None, error)) is not None:
             raise final_error
@@ -305,11 +306,11 @@ class RangePuller:
         self._postponed.append(request)
 
     def _handle_absent(self, request: PullRequest, result: PullResult) -> None:
-        """Postpone a request for an offset that the broker lacks now, and pull from the master in a new route. If only
-        such responses have arrived for ABSENT_LIMIT_MS (30 s), and name servers respond, request the queue's bounds,
-        wait, and mark the offset as lost instead (``PullWindow.presume_lost``), and log that. Raises
-        RemoteProtocolError[PULL_STALLED] if it is not marked when ABSENT_LIMIT_MS and ``limit_ms`` are over, or, with
-        outages between such responses, when ``_stall_limit_ms`` is."""
+        """Postpone a request for an offset that the broker lacks now, and pull from the master in a new route. The
+        offset is lost if only such responses have arrived for ABSENT_LIMIT_MS (30 s), and name servers respond. Then
+        request the queue's bounds, wait, mark it as lost instead (``PullWindow.presume_lost``), and log the loss. An
+        offset that is not marked raises RemoteProtocolError[PULL_STALLED] after ABSENT_LIMIT_MS and ``limit_ms``, or,
+        with outages between such responses, after ``_stall_limit_ms``."""
         self._require_master()
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
@@ -340,8 +341,8 @@ class RangePuller:
         )
 
     def _with_queue_end(self, result: PullResult) -> PullResult:
-        """Request the queue's bounds, wait, and return ``result`` with a ``max_offset`` of at least the queue's, or the
-        range's end if no bounds are returned: a response may have the max offset of one part of the queue."""
+        """Request the queue's bounds and wait. Return ``result`` with a ``max_offset`` of at least the queue's, or the
+        range's end if no bounds are returned. A response may have the max offset of one part of the queue."""
         bounds_of_queue = self._client.query_bounds((self._target.queue,)).get(self._target.queue)
         queue_end = self._target.end_offset if bounds_of_queue is None else bounds_of_queue.max_offset
         return result._replace(max_offset=max(result.max_offset, queue_end))
