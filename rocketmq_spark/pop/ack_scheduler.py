@@ -92,8 +92,8 @@ class AckScheduler:
     def try_release(self, handles: Sequence[ReceiptHandle], released: Callable[[], None]) -> None:
         """Request the release (redelivery within seconds) of messages that ``unacked_messages`` does not track, wait,
         and in any case call ``released`` at the end. Repeat requests for which ``_may_repeat``, after growing pauses,
-        until ``begin_stop``, the message's expiry, ``invisibleDurationMs`` or ``clusterTimeoutMs``. Ignore other errors
-        and what fails then: those messages are redelivered when they expire."""
+        until ``begin_stop``, the message's expiry, ``invisibleDurationMs`` or ``clusterTimeoutMs``. Ignore later
+        failures and all other errors: the messages are redelivered when they expire."""
         limit_ms = min(self._options.invisible_duration_ms, self._options.cluster_timeout_ms)
         until_ms, pause_ms = self._clock() + limit_ms, None
         while handles := _without_expired(self._try_release_once(handles)):
@@ -122,9 +122,9 @@ class AckScheduler:
     # ------------------------------------------------------------------------------------------ waiting, stopping
 
     def wait_until_none(self, state: MessageState, until_ms: int) -> None:
-        """Call ``start_due`` and wait, repeatedly, until all messages in ``state`` are at failing brokers, or there are
-        none; all brokers count as failing while no name server responds. Return earlier, without an error, at
-        ``until_ms`` of the scheduler's clock, after ``close``, or after a fatal error."""
+        """Call ``start_due`` and wait, repeatedly, until no message in ``state`` is at a broker that works. All brokers
+        count as failing while no name server responds. Return earlier, without an error, at ``until_ms`` of the
+        scheduler's clock, after ``close``, or after a fatal error."""
         while True:
             self.start_due()
             with self._changed:
@@ -180,9 +180,9 @@ class AckScheduler:
 
     def _release(self, broker_name: str) -> bool:
         """Claim up to 1,000 of the broker's ABANDONED messages or, after ``begin_stop``, of its PREFETCHED and
-        RETRIES_EXHAUSTED ones. Request their release and wait. Remove those without an error, as released where the
-        broker confirmed that, unclaim the others, and record the failure or success of the broker. Without messages
-        send and record nothing. Return whether no request failed."""
+        RETRIES_EXHAUSTED ones. Request their release and wait. Remove messages without an error; those that the broker
+        confirmed count as released. Unclaim messages with an error. Record the failure or success of the broker.
+        Without messages send and record nothing. Return whether no request failed."""
         claim = self._unacked.claim_outside_batches if self._is_stopping else self._unacked.claim_abandoned
         claimed = self._claim(claim, broker_name)
         outcomes = self._transport.change_invisible_duration(
@@ -218,7 +218,7 @@ class AckScheduler:
 
     def _move(self, broker_name: str) -> None:
         """Claim up to 1,000 of the broker's RETRIES_EXHAUSTED messages, have the transport move them to the dead-letter
-        topic, and wait. Moved messages become COMPLETED, rejected ones PREFETCHED, others stay; all are unclaimed.
+        topic, and wait. Moved messages become COMPLETED, rejected ones PREFETCHED; failed ones stay. All are unclaimed.
         Record nothing about the broker."""
         with self._changed:
             claimed = self._unacked.claim_exhausted(MAX_CONCURRENT_CALLS, broker_name)
@@ -232,8 +232,8 @@ class AckScheduler:
             return [] if self._is_closed else claim(MAX_CONCURRENT_CALLS, broker_name)
 
     def _record_outcomes(self, broker_name: str, claimed: Sequence[Claimed], outcomes: Sequence[object]) -> bool:
-        """Record the first RocketMQError among ``outcomes`` as failure of the broker, or its success if there is none;
-        nothing if there was no request, as for unverified handles. Return whether there is no RocketMQError."""
+        """Record the first RocketMQError among ``outcomes`` as failure of the broker, or its success if there is none.
+        Record nothing if there was no request, as for unverified handles. Return whether there is no RocketMQError."""
         failure = next((one for one in outcomes if isinstance(one, RocketMQError)), None)
         if not all(is_unverified(handle) for _, handle in claimed):
             self._failures.record_outcome(broker_name, failure)
@@ -247,7 +247,7 @@ def _is_confirmed(outcome: ChangeOutcome) -> bool:
 
 def _may_repeat(outcome: ChangeOutcome) -> bool:
     """Return whether ``outcome`` is an error after which the same request may succeed later. False if a response was
-    lost: the server may have made the change, and a second one by the same handle has the broker deliver the message
+    lost: the server may have made the change. A second change by the same handle makes the broker deliver the message
     twice."""
     if not isinstance(outcome, RocketMQError) or is_response_lost(outcome):
         return False

@@ -1,7 +1,7 @@
 """Moves of messages that exceeded ``retryMaxTimes`` to the dead-letter topic, requested from brokers (proxies do it
 alone).
 
-A message is acknowledged only after the broker has confirmed that it is in the group's dead-letter topic. A failure in
+A message is acknowledged only after the broker has confirmed its copy in the group's dead-letter topic. A failure in
 between stores it there twice, and never loses it. Source:
 ``proxy/processor/ProducerProcessor.java#forwardMessageToDeadLetterQueue``.
 """
@@ -59,8 +59,8 @@ class DeadLetterMover:
         self._failing_brokers: set[str] = set()
 
     def needs_broker_call(self, target: Target, received: Sequence[ReceivedMessage]) -> bool:
-        """Return whether ``split_exhausted`` would send a request and wait: a message was redelivered, and the broker's
-        ``retryMaxTimes`` is not cached."""
+        """Return whether ``split_exhausted`` would send a request and wait, because a message was redelivered, and the
+        broker's ``retryMaxTimes`` is not cached."""
         return not self._is_cached(target) and has_redelivered(received)
 
     def _is_cached(self, target: Target) -> bool:
@@ -68,16 +68,16 @@ class DeadLetterMover:
         return target.broker_name in self._retry_limits and self._clock() < self._retry_limits[target.broker_name][1]
 
     def split_exhausted(self, target: Target, received: Sequence[ReceivedMessage]) -> SplitMessages:
-        """Split messages, in order: ``exhausted`` are those redelivered more often than the limit, at least 0; the
-        others are ``usable``. If a message was redelivered, get the limit by ``retry_max_times``, which may send a
-        request and wait; None is no limit. Else all are usable."""
+        """Split messages, in order, into ``exhausted``, redelivered more often than the limit (at least 0), and
+        ``usable``. Only if a message was redelivered, get the limit by ``retry_max_times``, which may send a request
+        and wait. Without a limit all are usable."""
         return split_exhausted(received, self.retry_max_times(target) if has_redelivered(received) else None)
 
     def retry_max_times(self, target: Target) -> int | None:
         """Return the group's ``retryMaxTimes`` at the target's broker, cached for 60 s; if it is not cached, request it
-        and wait. Return 16, and log that, if the broker refuses permanently. Return None (no limit) if the group has no
-        retry queue, since no message can be moved then; also if the request failed temporarily, which is not cached.
-        Raises no RocketMQError."""
+        and wait. Return 16, and log it, if the broker refuses permanently. Return None (no limit) if the group has no
+        retry queue, since no message can be moved then. Return None, uncached, after a temporary failure. Raises no
+        RocketMQError."""
         if self._is_cached(target):
             return self._retry_limits[target.broker_name][0]
         limit: int | None
@@ -100,10 +100,10 @@ class DeadLetterMover:
         return limit
 
     def move(self, messages: Sequence[ReceivedMessage]) -> list[MoveOutcome]:
-        """Store messages in the group's dead-letter topic, one request after another; log the moved ones, and errors
-        by ``_warn``. Return an outcome for each, in order: MOVED; REJECTED if the broker refuses it permanently; RETRY
-        after any other error. Later messages of that broker get RETRY too, and no request. Acknowledge nothing, raise
-        no RocketMQError."""
+        """Store messages in the group's dead-letter topic, one request after another; log the moved ones, and errors by
+        ``_warn``. Return an outcome for each, in order: MOVED; REJECTED if the broker refuses it permanently; RETRY
+        after any other error. After a RETRY, later messages of the same broker get RETRY without a request. Acknowledge
+        nothing, raise no RocketMQError."""
         failing: set[str] = set()
         stored_messages = [stored_message_of(one) for one in messages]
         outcomes = [self._move(stored_message, failing) for stored_message in stored_messages]

@@ -47,8 +47,8 @@ def has_redelivered(received: Iterable[ReceivedMessage]) -> bool:
 
 
 def split_exhausted(received: Iterable[ReceivedMessage], retry_max_times: int | None) -> SplitMessages:
-    """Split messages, in order: ``exhausted`` are those redelivered more than ``retry_max_times``, a negative one
-    counting as 0; the others are ``usable``. None: no limit, all are usable."""
+    """Split messages, in order, into ``exhausted``, redelivered more than ``retry_max_times``, and ``usable``. A
+    negative limit counts as 0. Without a limit (None) all are usable."""
     usable: list[ReceivedMessage] = []
     exhausted: list[ReceivedMessage] = []
     for received_message in received:

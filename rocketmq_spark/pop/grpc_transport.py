@@ -98,18 +98,18 @@ class GrpcTransport:
 
     def refresh_routes(self) -> dict[str, RocketMQError]:
         """Wait for a refresh that is running. Then request the topics' routes, register at each new proxy in them, send
-        a heartbeat to the others, wait, and replace the targets (``_refresh``). Return the errors by topic, {} if there
-        are none; raise no RocketMQError. After the first call ``_find_session`` refreshes no more."""
+        a heartbeat to known ones, wait, and replace the targets (``_refresh``). Return the errors by topic, {} without
+        errors; raise no RocketMQError. After the first call ``_find_session`` refreshes no more."""
         with self._refreshing:
             failures = self._refresh()
             self._has_refreshed = True
         return failures
 
     def _refresh(self) -> dict[str, RocketMQError]:
-        """Request the topics' routes and wait. Register at each new proxy in them, and send a heartbeat to the others.
+        """Request the topics' routes and wait. Register at each new proxy in them, and send a heartbeat to known ones.
         If no topic failed, close the sessions with proxies in no route, except the one that returns routes. Replace the
         targets: the subscribed topics at each broker whose proxy responded. Return the errors by topic, of routes and
-        proxies; empty if there are none. Raises no RocketMQError."""
+        proxies; {} without errors. Raises no RocketMQError."""
         routes, failures = self._request_topic_routes()
         required = {addresses for route in routes.values() for addresses in route.values()}
         # First the sessions: polls look for the session of an address in the routes at any moment.
@@ -171,10 +171,10 @@ class GrpcTransport:
 
     def _find_session(self, topic: str, broker_name: str) -> Session:
         """Return the session with the broker's proxy by the topic's cached route. From now on ``refresh_routes``
-        includes the topic. Without a route, until ``refresh_routes`` has returned once, refresh here and wait, or wait
-        for the refresh that is running; raises the topic's error of that. If the proxy that returns routes does not
-        have the topic, return that proxy's session: it reports the handle of an expired message as invalid. Raises
-        RouteError[MASTER_UNAVAILABLE] if the route lacks the broker."""
+        includes the topic. Without a route, until ``refresh_routes`` has returned once, refresh here, or wait for a
+        running refresh, and raise the topic's error. If the proxy that returns routes does not have the topic, return
+        its session: it reports the handle of an expired message as invalid. Raises RouteError[MASTER_UNAVAILABLE] if
+        the route lacks the broker."""
         if topic not in self._topics:
             self._topics = (*self._topics, topic)
         addresses = self._routes.get(topic, {}).get(broker_name)
@@ -198,10 +198,10 @@ class GrpcTransport:
         self._polls.start(lambda: on_response(result_or_error(lambda: self._receive(request))))
 
     def _receive(self, request: ReceiveRequest) -> ReceiveOutcome:
-        """Poll on this thread, wait for the end of the response, and return its messages. Return IncompleteResponse for
-        an error after at least one message, which is logged, or if the proxy could not convert a message, which is not.
-        Return any other RocketMQError, also that of a too large response; raise none. Log once for a target if handles
-        are unverified (``is_unverified``)."""
+        """Poll on this thread, wait for the end of the response, and return its messages. Return IncompleteResponse,
+        and log it, for an error after at least one message. Return it unlogged if the proxy could not convert a
+        message. Return any other RocketMQError, also that of a too large response; raise none. Log once for a target if
+        handles are unverified."""
         topic, broker_name = request.target
         invisible_ms = random_duration_ms(self._options.invisible_duration_ms, secrets.randbelow)
         try:
@@ -227,8 +227,8 @@ class GrpcTransport:
         return IncompleteResponse(received, failure)
 
     def _log_incomplete(self, target: Target, count: int, failure: RocketMQError) -> None:
-        """Log a warning that a target's response ended early after ``count`` messages; within the pause after the last
-        warning about that target, at least 15 s and growing, log nothing."""
+        """Log a warning that a target's response ended early after ``count`` messages. Log nothing within the pause
+        after the target's last warning, at least 15 s and growing."""
         if self._incomplete[target].try_acquire_event(self._clock()):
             log.warning(
                 "RESPONSE_INCOMPLETE: Response for topic=%s broker=%s ended after %d messages: %s The broker "
@@ -240,8 +240,8 @@ class GrpcTransport:
             )
 
     def _log_unverified(self, target: Target, count: int) -> None:
-        """Log a warning that ``count`` messages cannot be acknowledged, unless that was logged for the target or
-        ``count`` is 0."""
+        """Log a warning, once for a target, that ``count`` messages cannot be acknowledged; nothing if ``count`` is
+        0."""
         if count and target not in self._logged_targets:
             self._logged_targets = self._logged_targets | {target}
             log.warning(
@@ -254,9 +254,9 @@ class GrpcTransport:
             )
 
     def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:
-        """Send acknowledgements in requests of up to 1,000 handles, all in flight together, and wait. Return for each
-        handle, in order: True; False if it had expired, or is unverified, for which nothing is sent; or the
-        RocketMQError, which is not raised."""
+        """Send acknowledgements in requests of up to 1,000 handles, all at once, and wait. Return for each handle, in
+        order, True, or the RocketMQError, not raised. An expired handle gets False, and an unverified one too, without
+        a request."""
         unverified = dict.fromkeys(filter(is_unverified, handles), False)
         submitted = [(part, self._submit_acknowledge(part)) for part in _by_broker(handles, unverified)]
         outcomes: dict[ReceiptHandle, AckOutcome] = {**unverified}
@@ -280,9 +280,9 @@ class GrpcTransport:
     def change_invisible_duration(
         self, handles: Sequence[ReceiptHandle], invisible_ms: int, *, suspend: bool
     ) -> list[ChangeOutcome]:
-        """Send a request for each handle, then wait for all responses. Return for each handle, in order: its new
-        handle; None if the old one is no longer valid, or unverified, for which nothing is sent; or the RocketMQError,
-        which is not raised. With ``suspend``, the redelivery does not count as a delivery attempt."""
+        """Send a request for each handle, then wait for all responses. Return for each handle, in order, its new
+        handle, or the RocketMQError, not raised. A handle that is no longer valid gets None, and an unverified one too,
+        without a request. With ``suspend``, the redelivery does not count as a delivery attempt."""
         submitted = [self._submit_change(handle, invisible_ms, suspend) for handle in handles]
         return [_await_change(handle, result) for handle, result in zip(handles, submitted, strict=True)]
 
@@ -299,8 +299,8 @@ class GrpcTransport:
             return partial(_raise, error)
 
     def close(self) -> None:
-        """Close all sessions concurrently, and wait for that and up to 2 s for the thread of each poll. A
-        ``refresh_routes`` that runs closes the sessions that it still opens."""
+        """Close all sessions concurrently and wait. Then wait up to 2 s for the thread of each poll. A running
+        ``refresh_routes`` closes the sessions that it still opens."""
         self._is_closed = True
         _call_concurrently(Session.close, self._sessions.values())
         self._polls.join(POLL_JOIN_TIMEOUT_S)
@@ -308,7 +308,7 @@ class GrpcTransport:
 
 def _call_concurrently(call: Callable[[T], None], arguments: Iterable[T]) -> None:
     """Call ``call`` with each argument, each on a thread ``rocketmq-proxy-session``, or here if no thread can be
-    started. Wait for all, then raise the exception that a call raised first in time, if there is one.
+    started. Wait for all. Then raise the exception that was raised first, if there is one.
 
     A query is also stopped while Python exits: an executor starts no thread then, and Python 3.12 starts none at all.
     """
@@ -355,11 +355,10 @@ def _record_of(response: bytes, handle: ReceiptHandle) -> bytes:
 
 
 def _await_change(handle: ReceiptHandle, result: Callable[[], str | None]) -> ChangeOutcome:
-    """Call ``result``, which waits for the text of the new handle, and return that handle, with UNVERIFIED in place of
-    a text longer than MAX_HANDLE_CHARACTERS. Return None if there is no text, because ``handle`` is no longer valid, or
-    the RocketMQError, which is not raised. Set the start offset of a broker's new handle to its message's offset: a
-    proxy in one process with its broker returns another one, and then rejects acknowledgements by that handle
-    (apache/rocketmq#9583)."""
+    """Call ``result``, which waits for the text of the new handle, and return this handle. UNVERIFIED replaces a text
+    longer than MAX_HANDLE_CHARACTERS. Return None without a text: ``handle`` is no longer valid. Return, not raise, a
+    RocketMQError. A broker's new handle gets its message's offset as start offset. A proxy in one process with its
+    broker returns another one, and then rejects acknowledgements by it (apache/rocketmq#9583)."""
     try:
         text = result()
     except RocketMQError as error:
@@ -373,5 +372,5 @@ def _await_change(handle: ReceiptHandle, result: Callable[[], str | None]) -> Ch
 
 
 def _raise(error: RocketMQError) -> NoReturn:
-    """Raise ``error``: a statement in the form of an expression."""
+    """Raise ``error``, in the form of an expression."""
     raise error

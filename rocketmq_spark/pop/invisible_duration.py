@@ -1,5 +1,5 @@
-"""Invisible durations: which one a poll requests, when it is extended, when it expires, and the log lines about
-messages that expired before they were completed."""
+"""Invisible durations: which one a poll requests, when it is extended, when it expires, and log lines about messages
+that expired before they were completed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ REFUSED_MS: Final = 9_999
 
 def random_duration_ms(invisible_ms: int, random_below: Callable[[int], int]) -> int:
     """Return a random duration in ms, which no producer can predict: from ``invisible_ms`` to 5 % (at least 1 s, at
-    most 30 s) more, both included. A range that would end above 12 h is moved down to end there. A range that would
-    begin at or below 9,999 ms and end above is moved down to end there: proxies reject that as too short, and so reject
-    each poll. ``random_below(n)`` returns a number in [0, n), as ``secrets.randbelow`` does."""
+    most 30 s) more, both included. A range that would end after 12 h is moved down to end there. A range that would
+    contain 9,999 and 10,000 ms is moved down to end at 9,999 ms. Proxies reject so short durations, and thus each poll.
+    ``random_below(n)`` returns a number in [0, n), as ``secrets.randbelow`` does."""
     spread = min(max(LEAST_SPREAD_MS, invisible_ms // SPREADS_IN_A_DURATION), MOST_SPREAD_MS)
     most = REFUSED_MS if invisible_ms <= REFUSED_MS else MAX_INVISIBLE_MS
     return min(invisible_ms, most - spread) + random_below(spread + 1)
@@ -75,7 +75,7 @@ class ExpiryLog:
 
     def take_lines(self, expired: Counter[str], now_ms: int) -> list[LogLine]:
         """Return one warning about the messages that expired since the last warning, and record it as logged. Return []
-        if there are none, or if the last warning is too recent (``Throttle``): a later call includes them. ``expired``:
+        if there are none, or if the last warning is too recent (``Throttle``); a later call includes them. ``expired``:
         number of messages expired since the start, by broker name; the caller does not change it afterwards."""
         new = expired - self._logged
         if not new or not self._throttle.try_acquire_event(now_ms):

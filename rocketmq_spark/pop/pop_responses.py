@@ -35,9 +35,9 @@ _QUEUE_AND_OFFSET: Final = struct.Struct(">12xi4xq")
 def decode_pop_response(
     topic: str, broker_name: str, header: PopMessageResponse, body: memoryview
 ) -> list[ReceivedMessage]:
-    """Return the response's messages, in the order of ``body``, each with its handle from the header. Raises
-    RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if the header is invalid or lists other messages,
-    RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] if ``body`` cannot be split into messages."""
+    """Return the messages of ``body``, in its order, each with its handle from ``header``. The header may list further
+    messages of retry topics. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] for an invalid header, and for a
+    message without a handle; RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] if ``body`` cannot be split."""
     records = [record for _, _, record in split_records(body)]
     handles_in_header = _decode_handles(topic, broker_name, header)
     if len(records) > len(handles_in_header):
@@ -92,10 +92,10 @@ def _is_exactly_at(handle: BrokerHandle, record: memoryview) -> bool:
 
 
 def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[memoryview]) -> list[BrokerHandle]:
-    """Return a handle for each record, where the header lists more handles: in order, the earliest ones that match
-    (``_may_match``). Only handles of retry topics may be left over: a broker omits such a message if it could not
-    rewrite it for the topic. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if that is impossible, or if the
-    properties of a record, read at most once, cannot be decoded."""
+    """Return a handle for each record, if the header lists more handles: in order, the earliest ones that match
+    (``_may_match``). Only handles of retry topics may be left over: a broker omits a message that it could not rewrite
+    for the topic. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if no match is possible, or if the properties
+    of a record, read at most once, cannot be decoded."""
     is_rewritten = cache(lambda index: _is_rewritten(records[index]))
     found: list[list[BrokerHandle] | None] = [
         *[None] * len(records),
@@ -123,17 +123,17 @@ def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[
 
 
 def _may_match(handle: BrokerHandle, record: memoryview, is_rewritten: Callable[[], bool]) -> bool:
-    """Return whether a record may belong to a handle: for the topic itself by ``_is_at``; for a retry topic, if queue
-    and offset are equal and ``is_rewritten()`` returns True for the record."""
+    """Return whether a record may belong to a handle. For the topic itself ``_is_at`` decides. For a retry topic, queue
+    and offset must be equal, and ``is_rewritten()`` must return True for the record."""
     if handle.pop_check_point.retry == NORMAL_TOPIC:
         return _is_at(handle, record)
     return _is_exactly_at(handle, record) and is_rewritten()
 
 
 def _is_rewritten(record: memoryview) -> bool:
-    """Return whether a record has the property ``POP_CK``, as all messages of retry topics have that the broker
-    rewrote; others may have it from their producer. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if its
-    properties cannot be decoded."""
+    """Return whether a record has the property ``POP_CK``. A broker adds it when it rewrites a message of a retry
+    topic; a producer may set it, too. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if the properties cannot be
+    decoded."""
     try:
         return POP_CK in as_stored(record, "").properties
     except ValueError as problem:

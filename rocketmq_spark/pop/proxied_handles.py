@@ -1,8 +1,8 @@
 """Verification of the receipt handles in one response of a proxy.
 
 If a producer has set the property ``POP_CK``, a proxy uses its value as the message's handle, and may then number the
-handles of the messages beside it wrongly. The commit log offset, which the proxy adds, verifies nothing. But a broker's
-handle repeats the requested invisible duration, to the millisecond, and each poll requests an unpredictable one: a
+handles of adjacent messages wrongly. The commit log offset, which the proxy adds, verifies nothing. But a broker's
+handle repeats the requested invisible duration, to the millisecond, and each poll requests an unpredictable one. A
 handle with another duration is a producer's.
 
 A broker may also have stored a message with a larger offset than its position in the queue, behind messages that it
@@ -68,9 +68,9 @@ def handles_of_response(
     topic: str, broker_name: str, response: Sequence[ProxyMessage], requested_ms: int
 ) -> list[ReceiptHandle]:
     """Return a handle for each message of ``response``, in order: a ``BrokerHandle`` if it is certainly the message's
-    own, else an ``OpaqueHandle`` with the same text, or UNVERIFIED for a text longer than MAX_HANDLE_CHARACTERS.
-    ``is_unverified`` returns True for an OpaqueHandle with UNVERIFIED or a text in a broker's format. ``requested_ms``:
-    the invisible duration of the poll."""
+    own, else an ``OpaqueHandle`` with the same text. UNVERIFIED replaces a text longer than MAX_HANDLE_CHARACTERS.
+    ``is_unverified`` returns True for UNVERIFIED, and for an opaque text in a broker's format. ``requested_ms``: the
+    invisible duration of the poll."""
     parsed = [handle_of(topic, broker_name, one.handle) for one in response]
     broker_handles = _broker_handles(parsed, response, requested_ms)
     foreign: dict[int, list[int]] = {}
@@ -100,7 +100,7 @@ def opaque_handle(topic: str, broker_name: str, text: str) -> OpaqueHandle:
 def _broker_handles(
     parsed: Sequence[ReceiptHandle], response: Sequence[ProxyMessage], requested_ms: int
 ) -> list[BrokerHandle | None]:
-    """Return for each message, in order, its handle in ``parsed`` if the broker made it, see ``_repeats_request``; else
+    """Return for each message, in order, its handle in ``parsed`` if the broker made it (``_repeats_request``), or
     None.
 
     A broker delivers all messages of a response at one time. If handles differ in pop time or revive queue, a producer
@@ -115,8 +115,8 @@ def _broker_handles(
 
 
 def _repeats_request(handle: BrokerHandle, one: ProxyMessage, requested_ms: int) -> bool:
-    """Return whether a broker may have made the handle: it has at most MAX_HANDLE_CHARACTERS, the requested invisible
-    duration, the message's queue, and a revive queue from 0 on that is not the one of FIFO messages."""
+    """Return whether a broker may have made the handle. It has at most MAX_HANDLE_CHARACTERS, the requested invisible
+    duration, the message's queue, and a revive queue >= 0, but not that of FIFO messages."""
     is_short = len(one.handle) <= MAX_HANDLE_CHARACTERS
     point = handle.pop_check_point
     is_in_a_revive_queue = 0 <= point.revive_queue_id != ORDER_REVIVE_QUEUE
@@ -139,9 +139,9 @@ def _certain_indices(numbered_messages: Sequence[_Numbered], foreign: Sequence[i
     """Return the response indices of those messages of one queue, at least one, whose handles certainly have the right
     position. ``foreign``: response indices, ascending, of messages in the queue whose handle no broker made.
 
-    Without ``foreign``: all, if positions ascend, and shifts are at least 0 and never fall; else those with shift 0.
-    With it: those with shift 0 before the first foreign one; also those behind the last, if positions ascend and all
-    shifts are 0.
+    Without ``foreign``: all, if positions ascend, and shifts are at least 0 and never fall; otherwise those with shift
+    0. With ``foreign``: those with shift 0 before the first foreign one. If positions ascend and all shifts are 0, also
+    those after the last.
     """
     # The proxy numbers a queue's messages one by one. A foreign handle makes the numbers behind it too low, where its
     # message is of the queue and has no number, or too high, where it has one and is of a retry topic. In a shifted

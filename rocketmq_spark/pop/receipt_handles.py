@@ -1,6 +1,6 @@
 """Receipt handles: identifiers of delivered messages, by which servers accept acknowledgements and changes.
 
-A broker's handle is ``check point offset, time, invisibility, revive queue, retry flag, broker, queue, offset``; a
+A broker's handle is ``check point offset, time, invisibility, revive queue, retry flag, broker, queue, offset``. A
 proxy adds the commit log offset, which no server needs. Any process can use it, over any connection, until the message
 is acknowledged, changed or redelivered. Handles of one queue and one response differ only in the last number, and are
 encoded together. Handles of another format are kept unchanged.
@@ -96,7 +96,7 @@ class BrokerHandle(NamedTuple):
         return " ".join(map(str, (*self.pop_check_point[1:], self.offset)))
 
     def real_topic(self, group: str) -> str:
-        """Return the topic that has the message: by the check point's retry flag, the polled ``topic``, or its retry
+        """Return the topic that has the message, by the check point's retry flag: the polled ``topic``, or its retry
         topic of version 1 or 2 for ``group``. Source: ``common/KeyBuilder.java``."""
         topic, retry = self.pop_check_point.topic, self.pop_check_point.retry
         return topic if retry == NORMAL_TOPIC else f"{retry_topic(group)}{_RETRY_TOPIC_SEPARATORS[retry]}{topic}"
@@ -109,15 +109,15 @@ class BrokerHandle(NamedTuple):
 
     def is_long_expired(self, epoch_ms: int) -> bool:
         """Return whether the message expired more than 10 min before ``epoch_ms`` (now, in ms since 1970), so that its
-        broker redelivers it unless it was acknowledged. Also True for a handle that no broker has made: an impossible
-        offset, or a pop time over a year ahead."""
+        broker redelivers it unless it was acknowledged. Also True for a handle that no broker has made, with an
+        impossible offset, or a pop time over a year ahead."""
         is_broker_handle = 0 <= self.offset - self.pop_check_point.start_offset <= POP_OFFSETS.maximum
         is_old = self.expires_ms + MAX_CLOCK_LAG_MS < epoch_ms
         return not is_broker_handle or is_old or self.pop_check_point.pop_time_ms > epoch_ms + MAX_CLOCK_LEAD_MS
 
     def after_change(self, pop_time_ms: int, invisible_ms: int, revive_queue_id: int) -> BrokerHandle:
-        """Return the handle that replaces this one after a change of the invisible duration: with the three values of
-        the broker's response, and this message's offset as start offset. Send nothing. Source:
+        """Return the handle after a change of the invisible duration. It has the three values of the broker's response,
+        and this message's offset as start offset. Send nothing. Source:
         ``client/impl/MQClientAPIImpl.java#changeInvisibleTimeAsync``."""
         pop_check_point = self.pop_check_point._replace(
             start_offset=self.offset,
@@ -136,8 +136,8 @@ class BrokerHandle(NamedTuple):
 
     @classmethod
     def of(cls, pop_check_point: PopCheckPoint, offset: int) -> BrokerHandle:
-        """Return a handle. Raises ValueError for an offset below the check point's start offset, or more than
-        POP_OFFSETS allows above it."""
+        """Return a handle. Raises ValueError for an offset less than the check point's start offset, or more than
+        POP_OFFSETS after it."""
         POP_OFFSETS.check(offset - pop_check_point.start_offset)
         return cls(pop_check_point, offset)
 
@@ -154,8 +154,8 @@ ReceiptHandle: TypeAlias = BrokerHandle | OpaqueHandle
 
 
 def handle_of(topic: str, broker_name: str, text: str) -> ReceiptHandle:
-    """Parse the text of a message's handle. Return a BrokerHandle if it has a broker's format, with or without a
-    proxy's commit log offset, and names ``broker_name``; else an OpaqueHandle with the text. Never raise."""
+    """Parse the text of a message's handle. Return a BrokerHandle if it names ``broker_name`` and has a broker's
+    format, with or without a proxy's commit log offset, or an OpaqueHandle with the text. Never raise."""
     words, word_count = text.split(" "), _WORD_COUNT + broker_name.count(" ")
     broker_part = " ".join(words[:word_count])
     try:
@@ -167,9 +167,9 @@ def handle_of(topic: str, broker_name: str, text: str) -> ReceiptHandle:
 
 
 def is_unverified(handle: ReceiptHandle) -> bool:
-    """Return whether an opaque handle has a format that a proxy gives to brokers' handles: at least 5 words, and after
-    them an integer. Its response did not verify it: it may be a producer's, from the property ``POP_CK``, so no request
-    may use it, and the message is redelivered. False for each BrokerHandle."""
+    """Return whether an opaque handle has the format of brokers' handles from a proxy: at least 5 words, then an
+    integer. Its response did not verify it: a producer may have set it as property ``POP_CK``. So no request may use
+    it, and the message is redelivered. False for each BrokerHandle."""
     if isinstance(handle, BrokerHandle):
         return False
     *words, commit_log_offset = handle.text.split(" ")
@@ -195,8 +195,8 @@ class ReceivedMessage(NamedTuple):
 
 
 def handles_to_json(handles: Iterable[ReceiptHandle]) -> dict[str, str | list[str]]:
-    """Encode handles, sorted: those of brokers as ``{"<topic> <check point>": "0-31,35"}``, with offsets relative to
-    the check point's start offset and both ends included; opaque ones as ``{"<topic> <broker>": [text, ...]}``."""
+    """Encode handles, sorted. Those of brokers become ``{"<topic> <check point>": "0-31,35"}``, relative to the check
+    point's start offset and with both ends included. Opaque ones become ``{"<topic> <broker>": [text, ...]}``."""
     encoded: dict[str, str | list[str]] = {}
     opaque: dict[str, list[str]] = {}
     broker_handles: list[BrokerHandle] = []

@@ -60,8 +60,8 @@ class ReceiveFailures:
         return self._fatal_error is not None
 
     def raise_failure(self) -> None:
-        """Raise the fatal error, of any class. Else raise the error of a failure that has lasted for
-        ``clusterTimeoutMs``, or for ``missingTopicTimeoutMs`` if its topic or group is missing. Else do nothing."""
+        """Raise the fatal error, of any class. Else raise the ``expired_error`` of a failure that has lasted for
+        ``clusterTimeoutMs``, or for a missing topic or group ``missingTopicTimeoutMs``. Else do nothing."""
         with self._changed:
             if self._fatal_error is not None:
                 raise self._fatal_error
@@ -75,13 +75,13 @@ class ReceiveFailures:
     # ------------------------------------------------------------------------------------------ brokers, topics
 
     def may_send(self, broker_name: str) -> bool:
-        """Return whether the broker's last request did not fail, or the retry pause after that is over."""
+        """Return whether the broker's last request did not fail, or the retry pause after it is over."""
         with self._changed:
             return self._tracker.may_try(broker_subject(broker_name), self._clock())
 
     def may_receive(self, target: Target) -> bool:
         """Return whether ``may_send`` to the target's broker, and the target's last response could be converted, or the
-        retry pause after that is over."""
+        retry pause after it is over."""
         with self._changed:
             is_convertible = self._tracker.may_try(conversion_subject(*target), self._clock())
         return is_convertible and self.may_send(target.broker_name)
@@ -107,9 +107,9 @@ class ReceiveFailures:
             return all(self._tracker.may_try(subject, self._clock()) for subject in subjects)
 
     def record_route_refresh(self, failures: dict[str, RocketMQError]) -> None:
-        """Record a route refresh. ``failures``: errors by topic. The name servers failed if an error is that none
-        responded, else succeeded. A topic failed with its error, or succeeded without one; its state stays if the name
-        servers are the cause. A permanent error ends the query. Raise nothing."""
+        """Record a route refresh. ``failures``: errors by topic. The name servers failed if an error reports that none
+        responded, otherwise they succeeded. A topic failed with its error, or succeeded without one. Its state stays if
+        the name servers are the cause. A permanent error ends the query. Raise nothing."""
         unresolved = [error for error in failures.values() if is_name_server_outage(error)]
         self._record(NAME_SERVERS, unresolved[0] if unresolved else None)
         for topic in self._options.topics:
@@ -118,16 +118,16 @@ class ReceiveFailures:
                 self._record(topic_subject(topic), failure)
 
     def record_outcome(self, broker_name: str, outcome: object) -> None:
-        """Record the outcome of a request to a broker: a RocketMQError is its failure, anything else its success. An
-        error that no name server responded is a failure of the name servers. Call ``refresh_soon`` for an error that
+        """Record the outcome of a request to a broker. A RocketMQError is a failure of the broker, or of the name
+        servers if none responded. Anything else is a success of the broker. Call ``refresh_soon`` for an error that
         requires new routes. Raise nothing: a permanent error ends the query by ``raise_failure``."""
         is_unresolved = isinstance(outcome, RocketMQError) and is_name_server_outage(outcome)
         self._record(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)
 
     def record_poll(self, target: Target, outcome: ReceiveOutcome) -> None:
         """Record the outcome of a poll as ``record_outcome`` does, and for ``awaits_poll`` whether it failed. An
-        incomplete response is a success of the broker; without messages it is a failure to convert the target's
-        messages, which delays polls of that target only. A response with messages, or an empty one, ends that failure.
+        incomplete response is a success of the broker. Without messages it is also a failure to convert the target's
+        messages, which delays polls of this target only. A complete response, or one with messages, ends that failure.
         An exception that is no RocketMQError only ends the query."""
         if isinstance(outcome, Exception) and not isinstance(outcome, RocketMQError):
             self.fail(outcome)

@@ -1,9 +1,8 @@
 """Scheduling of polls: how many are in flight, which topic and broker gets the next, and which have no more messages.
 
-While the prefetch limit allows, each broker of each topic has one poll in flight, and up to 4 after a poll that
-returned messages. While it does not, only those that fail get one, for a single message. After a response that a proxy
-failed to convert, a target is polled for single messages for a while.
-Not thread-safe.
+While the prefetch limit allows, each target has one poll in flight, and up to 4 after a poll that returned messages.
+Beyond the limit only a failing target has a poll, for one message. After a response that a proxy failed to convert, a
+target is isolated for a while: each poll is for one message. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -71,9 +70,11 @@ class _Isolation:
 
 
 class ReceiveScheduler:
-    """See the module. ``is_available_now``: the query ends when each target is empty. It uses short polls to detect
-    that soon, and sends none to an empty target, since that would receive messages stored after the query's end, unless
-    only a poll may end a failure.
+    """See the module. A target is empty if its last poll returned no message. Messages that an incomplete response
+    lacks are hidden until brokers redeliver them.
+
+    ``is_available_now``: the query ends when each target is empty. Short polls detect this soon. An empty target gets
+    no poll, since it would return messages stored after the query's end, unless only a poll may end a failure.
     ``invisible_ms``: the longest invisible duration that a poll requests."""
 
     def __init__(self, is_available_now: bool, invisible_ms: int) -> None:
@@ -102,8 +103,8 @@ class ReceiveScheduler:
 
     @property
     def are_all_empty(self) -> bool:
-        """Return whether each target's last poll was empty, no redelivery is expected, the targets are complete
-        (``set_targets``), and no poll is in flight to one that was removed."""
+        """Return whether each target's last poll was empty, and no redelivery is expected. The targets must be complete
+        (``set_targets``), and no poll in flight to a removed one."""
         is_redelivery_expected = self._redelivery_until_ms is not None or bool(self._hidden_until_ms)
         are_all = self._are_targets_complete and all(state.is_empty for state in self._states.values())
         return are_all and not is_redelivery_expected and (+self._pending).keys() <= self._states.keys()
@@ -114,10 +115,10 @@ class ReceiveScheduler:
         return self._pending.total()
 
     def set_targets(self, targets: Collection[Target], failing_topics: Collection[str] = ()) -> None:
-        """Replace the targets. Those that stay keep their state; new ones begin as not polled and not empty, but polls
-        in flight from before they were removed count. ``failing_topics``: topics without a current route, which may
-        have more targets. Until a call without it, such a topic makes the targets incomplete; but not if all its
-        targets were there before, and none was removed."""
+        """Replace the targets. Known ones keep their state; new ones begin as not polled and not empty. Polls in flight
+        to a target that was removed before still count. ``failing_topics``: topics without a current route, which may
+        have more targets. Such a topic makes the targets incomplete until a call without it. If all its targets were
+        there before, and none was removed, it does not."""
         removed = {target.topic for target in self._states.keys() - set(targets)}
         complete = {target.topic for target in self._states} - removed - self._incomplete_topics
         self._incomplete_topics = frozenset(failing_topics) - complete
@@ -133,11 +134,11 @@ class ReceiveScheduler:
     ) -> Iterator[ReceiveRequest]:
         """Yield the polls to send now. Consume all: each counts as in flight, its target as not empty. A target in
         ``allowed`` then has 1 in flight, or 4 if its last response had messages. Each poll is for ``capacity``
-        messages, at most 32 (isolated target: 1). It is held for LONG_POLL_MS; but for SHORT_POLL_MS before the
-        target's first response, and with ``is_available_now``.
+        messages, at most 32 (isolated target: 1). Brokers hold it for LONG_POLL_MS. Before the target's first response,
+        and with ``is_available_now``, they hold it for SHORT_POLL_MS.
 
-        If ``capacity`` is not above 0, or with ``is_available_now`` to an empty target, only ``awaits_poll`` allows a
-        poll: for 1 message, if none is in flight. Raises KeyError for a target that ``set_targets`` did not get.
+        If ``capacity`` is 0 or less, or for an empty target with ``is_available_now``, only ``awaits_poll`` allows a
+        poll, for 1 message, if none is in flight. Raises KeyError for a target that ``set_targets`` did not get.
         """
         for target in allowed:
             state = self._states[target]
@@ -153,7 +154,7 @@ class ReceiveScheduler:
                 yield ReceiveRequest(target, max_messages, LONG_POLL_MS if is_long_poll else SHORT_POLL_MS)
 
     def _max_messages(self, target: Target) -> int:
-        """Return the maximum number of messages of a poll: 32, or 1 for an isolated target."""
+        """Return the maximum number of messages of a poll: 1 while the target is isolated, else 32."""
         return 1 if target in self._isolations else MAX_MESSAGES_PER_REQUEST
 
     def expect_redelivery(self, now_ms: int) -> None:
@@ -177,12 +178,12 @@ class ReceiveScheduler:
     def record_incomplete(
         self, request: ReceiveRequest, received_count: int, failure: RocketMQError, now_ms: int
     ) -> None:
-        """Record that the response to ``request`` ended early. If that was for several messages, and not all have
-        arrived, others are hidden: until they are redelivered, after the invisible duration and REDELIVERY_WITHIN_MS,
-        the target is not empty.
+        """Record that the response to ``request`` ended early. If fewer messages than requested arrived, some may be
+        hidden. Until they are redelivered, after the invisible duration and REDELIVERY_WITHIN_MS, the target is not
+        empty. A request for one message hides none.
 
-        If a proxy failed to convert a message, poll the target for single ones: else that message fails the response
-        for its neighbours again. That lasts for the same time, from the last such failure on."""
+        If a proxy failed to convert a message, isolate the target for the same time: else this message fails the
+        response for its neighbours again. A later such failure extends the time."""
         until_ms = now_ms + self._hidden_ms
         if request.max_messages > max(1, received_count):
             self._hidden_until_ms[request.target] = until_ms
@@ -197,7 +198,7 @@ class ReceiveScheduler:
         self._isolations[target].until_ms = until_ms
 
     def take_lines(self) -> list[LogLine]:
-        """Return the lines about isolations that began or ended since the last call: a warning, and its recovery."""
+        """Return the lines about isolations that began (a warning) or ended (its recovery) since the last call."""
         lines, self._lines = self._lines, []
         return lines
 
@@ -262,10 +263,10 @@ class PrefetchLimit:
         self.max_messages = max_messages
 
     def shrink(self, remaining: int) -> None:
-        """Lower the limit to ``remaining``, the number of prefetched messages after some expired, but not below 32;
-        never raise it."""
+        """Lower the limit to ``remaining``, but at least 32; never raise it. ``remaining``: number of prefetched
+        messages after some expired."""
         self.max_messages = min(self.max_messages, max(MAX_MESSAGES_PER_REQUEST, remaining))
 
     def grow(self) -> None:
-        """Raise the limit by 32, at most to the initial one: a batch was started."""
+        """Raise the limit by 32, up to the initial limit. Call it when a batch starts."""
         self.max_messages = min(self._upper_bound, self.max_messages + MAX_MESSAGES_PER_REQUEST)

@@ -141,7 +141,7 @@ class Receiver:
             return are_all_here and self._unacked.has_only_in_flight
 
     def check(self) -> None:
-        """Raise the fatal error, or a failure that has exceeded its time limit; else do nothing."""
+        """Raise the fatal error, or a failure that has exceeded its time limit, if there is one."""
         self._failures.raise_failure()
 
     def wait(self, timeout_s: float) -> None:
@@ -167,7 +167,7 @@ class Receiver:
 
     def mark_completed(self, batch: int) -> None:
         """Mark all batches up to and including ``batch`` as in the sink, acknowledge them, and wait up to
-        ``brokerTimeoutMs``; not for failing brokers, which are retried in the background. Raise no error."""
+        ``brokerTimeoutMs``. Failing brokers are not awaited, but retried in the background. Raise no error."""
         with self._changed:
             self._unacked.mark_completed(batch)
         self._acknowledge_and_wait()

@@ -142,16 +142,16 @@ class RemotingTransport:
             return error
 
     def _query_is_deleted(self, target: Target) -> bool:
-        """Request the topic's route, though it is cached. If it lacks a master of the broker, or there is no route,
-        request the cluster's brokers: return True if these have a master of the broker. Else return False, also after a
-        failed request."""
+        """Request the topic's route, though it is cached. If there is no route, or it lacks a master of the broker,
+        request the cluster's brokers. Return True if these have a master of the broker. Return False otherwise, and
+        after a failed request."""
         try:
             return self._query_master(target) is None and target.broker_name in self._query_masters()
         except RocketMQError:
             return False
 
     def _log_deleted(self, target: Target) -> None:
-        """Log a warning that the topic was deleted on the broker, unless that was logged for the target."""
+        """Log a warning, once for a target, that the topic was deleted on the broker."""
         if target not in self._reported_deleted:
             self._reported_deleted.add(target)
             log.warning(
@@ -161,8 +161,8 @@ class RemotingTransport:
             )
 
     def _query_master(self, target: Target) -> BrokerAddress | None:
-        """Request the topic's route, though it is cached, and return the address of the broker's master. None if the
-        topic has no route, or the route has no master of that broker. Raises other errors of ``RouteTable.route``."""
+        """Request the topic's route, though it is cached, and return the address of the broker's master. Return None if
+        the topic has no route, or its route lacks the broker's master. Raises other errors of ``RouteTable.route``."""
         try:
             return self._routes.route(target.topic, refresh=True).master_address(target.broker_name)
         except RouteError as error:
@@ -181,7 +181,7 @@ class RemotingTransport:
     def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
         """Send one poll without waiting for its response; may wait for a route. ``on_response`` is called once: here
         with an error of resolving the broker or of sending, else later on another thread. If a connection must be
-        opened or a retention check is due, a new thread ``rocketmq-pop-prepare`` does that and then sends the poll."""
+        opened or a retention check is due, a new thread ``rocketmq-pop-prepare`` opens, checks and sends."""
         try:
             broker = self._pop_broker_of(*request.target)
         except RocketMQError as error:
@@ -200,8 +200,8 @@ class RemotingTransport:
             self._preparing.start(partial(self._prepare, request.target, broker.address, pop, on_response))
 
     def _request(self, request: ReceiveRequest) -> PopMessageRequest:
-        """Return the request of a poll, which is not sent here, with the current time as its born timestamp. Call this
-        just before sending: a broker rejects a request that is older than its ``poll_ms``."""
+        """Return the request of a poll with the current time as its born timestamp; do not send it. Call this just
+        before sending: a broker rejects a request that is older than its ``poll_ms``."""
         options = self._options
         return PopMessageRequest(
             consumer_group=options.consumer_group,
@@ -244,10 +244,10 @@ class RemotingTransport:
         return response
 
     def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:
-        """Acknowledge messages in requests of up to 4,000, all in flight together, and wait; may request routes before.
-        Return for each handle, in order: True, also if the message had expired, which brokers do not report; or the
-        RocketMQError of its broker, which is not raised. Send no acknowledgement for an ``OpaqueHandle``, which gets
-        False, nor for a deleted topic, which gets True."""
+        """Acknowledge messages in requests of up to 4,000, all at once, and wait. May request routes before. Return for
+        each handle, in order: True, or its broker's RocketMQError, not raised. True also if the message had expired,
+        which brokers do not report. An ``OpaqueHandle`` gets False, and a handle of a deleted topic True, without a
+        request."""
         broker_handles = _only_broker_handles(handles)
         brokers = self._resolve_brokers(broker_handles)
         failures = self._acknowledge(broker_handles, brokers)
@@ -260,8 +260,8 @@ class RemotingTransport:
     def _acknowledge(
         self, handles: Sequence[BrokerHandle], brokers: Mapping[Target, _BrokerOrError]
     ) -> dict[str, RocketMQError]:
-        """Send acknowledgements, in requests of up to 4,000 to each broker, then wait for all responses. Skip handles
-        whose target has no broker in ``brokers``. Return one error of each broker that failed, by broker name; raise no
+        """Send acknowledgements, up to 4,000 in a request, then wait for all responses. Skip handles for which
+        ``brokers`` has None or an error. Return one error for each broker that failed, by its name; raise no
         RocketMQError."""
         responses: list[tuple[str, Future[None]]] = []
         failures: dict[str, RocketMQError] = {}
@@ -281,9 +281,9 @@ class RemotingTransport:
     def change_invisible_duration(
         self, handles: Sequence[ReceiptHandle], invisible_ms: int, *, suspend: bool
     ) -> list[ChangeOutcome]:
-        """Send a request for each handle, then wait for all responses. Return for each handle, in order: its new
-        handle; None if the old one is no longer valid, is opaque, or its topic was deleted; or the RocketMQError, not
-        raised. After an error of sending, skip that broker: see ``_unsent_error``. ``suspend``: see ``Transport``."""
+        """Send a request for each handle, then wait for all responses. Return for each handle, in order, its new handle
+        or the RocketMQError, not raised. None: the old handle is no longer valid, is opaque, or its topic was deleted.
+        After an error of sending, skip that broker: see ``_unsent_error``. ``suspend``: see ``Transport``."""
         failed: dict[str, RocketMQError] = {}
         broker_handles = _only_broker_handles(handles)
         brokers = self._resolve_brokers(broker_handles)
@@ -352,16 +352,16 @@ def _target(handle: BrokerHandle) -> Target:
 
 
 def _ack_outcome(broker: _BrokerOrError, failure: RocketMQError | None) -> AckOutcome:
-    """Return the outcome for one handle: ``broker`` if that is an error, else ``failure``, the error of its broker's
-    requests; True if there is neither."""
+    """Return the outcome for one handle: the error ``broker``, else ``failure``, the error of its broker's requests,
+    else True."""
     if isinstance(broker, PopBroker):
         return failure or True
     return broker or True
 
 
 def _unsent_error(broker: PopBroker, error: RocketMQError) -> RocketMQError:
-    """Return the error of requests that are not sent after the ``error`` of sending another: the same, but
-    CONNECT_FAILED if a response may be lost by it, since requests that were not sent may be repeated."""
+    """Return the error of requests that are not sent after the ``error`` of sending another. It is the same error, or
+    CONNECT_FAILED if ``error`` means a lost response: a request that was not sent may be repeated."""
     if not is_response_lost(error):
         return error
     return TransportError("CONNECT_FAILED", address=str(broker.address), reason="a request lost the connection")

@@ -60,8 +60,8 @@ class RetentionCheck:
         self._delivered_ms[target] = self._clock()
 
     def is_due(self, target: Target) -> bool:
-        """Return whether to check the target now: always before its first check, then 30 s after the last check and 60
-        s after the last delivery, whichever is later."""
+        """Return whether to check the target now. It is due before its first check. Later it is due 30 s after the last
+        check and 60 s after the last delivery, whichever is later."""
         if target not in self._checked_ms:
             return True
         checked_ms, delivered_ms = self._checked_ms[target], self._delivered_ms.get(target, -OFFSET_STABLE_MS)
@@ -69,9 +69,9 @@ class RetentionCheck:
 
     def report_deleted(self, target: Target, broker: Broker) -> None:
         """Request min offsets and the group's offsets and wait, whether due or not. If the broker deleted undelivered
-        messages, wait CONFIRM_DELAY_S (12 s), request again, and call ``report`` with the ranges found both times;
-        never twice with a range. If the query ends meanwhile, return at once. Raises what ``report`` does, and any
-        RocketMQError of a request that is not permanent; a permanent one is logged and ends this check."""
+        messages, wait CONFIRM_DELAY_S (12 s), request again, and call ``report`` with the ranges found both times, once
+        for each range. If the query ends meanwhile, return at once. A permanent RocketMQError of a request is logged
+        and ends this check; any other is raised. Raises what ``report`` does."""
         try:
             lost = {
                 _range_start(deleted_range) for deleted_range in self._query_deleted(target, broker)
@@ -115,8 +115,8 @@ class RetentionCheck:
 def deleted_undelivered(
     bounds: Mapping[MessageQueue, QueueBounds], offsets: Mapping[MessageQueue, int | None]
 ) -> list[QueueRange]:
-    """Return, for each queue with a group's offset below its min offset, the half-open range from the group's offset to
-    the min offset. A queue whose group's offset is missing or negative has no range."""
+    """Return, for each queue with a group's offset before its min offset, the half-open range from the group's offset
+    to the min offset. A missing or negative group's offset gives no range."""
     return [
         QueueRange(queue, offset, queue_bounds.min_offset)
         for queue, queue_bounds in bounds.items()

@@ -74,21 +74,21 @@ class Spool:
         self._keep_locked(None)
 
     def close(self) -> None:
-        """Unlock the batch that is still unlogged, if any: a later start may then release its messages. Delete
+        """Unlock the batch that is still unlogged, if any, so that a later start may release its messages. Delete
         nothing."""
         self._keep_locked(None)
 
     def _keep_locked(self, file: IO[bytes] | None) -> None:
-        """Keep ``file``, which the caller has locked, open, so that it stays locked (None: no file). Close the previous
-        file, which unlocks it; ignore an error of that: if it could not be written, ``store`` has raised the error."""
+        """Keep ``file`` (None: no file) open, which the caller has locked, so that it stays locked. Close the previous
+        file, which unlocks it. Ignore an error of closing: ``store`` has raised an error of writing."""
         previous, self._locked = self._locked, file
         if previous is not None:
             with suppress(OSError):
                 previous.close()
 
     def load(self, epoch: str, number: int) -> tuple[ReceivedMessage, ...] | None:
-        """Return a batch's messages, logged or not; None, with a warning in the log, if its file is missing, unreadable
-        or damaged. Raises ValueError for an invalid ``epoch``."""
+        """Return a batch's messages, logged or not. Log a warning and return None if its file is missing, unreadable or
+        damaged. Raises ValueError for an invalid ``epoch``."""
         folder = self._folder_of(epoch)
         try:
             return decode_spooled_batch(_read_either(folder / f"{number}{UNLOGGED_SUFFIX}", folder / str(number)))
@@ -111,8 +111,9 @@ class Spool:
 
     def recover_abandoned(self) -> list[ReceivedMessage]:
         """Read, then delete, the batches of starts of the query that ended before Spark had logged any of their
-        batches; return the messages. Skip starts with a logged batch, or with a locked one, which still run. Skip links
-        and folders that cannot be read. Raises OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be deleted."""
+        batches. Return the messages. Skip starts with a logged batch, and starts that still run: they have locked one.
+        Skip links and folders that cannot be read. Raises OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be
+        deleted."""
         found: list[ReceivedMessage] = []
         with suppress(OSError):
             for folder in sorted(self._folder.iterdir()):
@@ -136,9 +137,9 @@ class Spool:
             return found
 
     def delete(self, epoch: str, number: int | None = None) -> None:
-        """Delete the batches of ``epoch`` up to and including ``number``, logged or not; with None all its batches, and
-        files that were not written to their end. Delete the epoch's subfolder if it is empty then. Do nothing for what
-        is missing. Raises OptionError[SPOOL_DIR_UNUSABLE], ValueError for an invalid ``epoch``."""
+        """Delete the batches of ``epoch`` up to and including ``number``, logged or not. For None delete all its
+        batches and unfinished files. Delete the epoch's subfolder if it is empty then. Ignore missing files. Raises
+        OptionError[SPOOL_DIR_UNUSABLE], ValueError for an invalid ``epoch``."""
         folder = self._folder_of(epoch)
         with self._raising_spool_errors():
             for other in self._batch_numbers(epoch):
@@ -174,7 +175,7 @@ class Spool:
 
 
 def spool_of(options: ReadOptions) -> Spool | None:
-    """Return the spool of the group in ``spoolDir``, and create its folder; None without that option. Raises
+    """Return the spool of the group in ``spoolDir``, and create its folder. Return None without that option. Raises
     OptionError[SPOOL_DIR_UNUSABLE]."""
     if options.spool_dir is None:
         return None
@@ -182,7 +183,7 @@ def spool_of(options: ReadOptions) -> Spool | None:
 
 
 def _read_either(first: Path, second: Path) -> bytes:
-    """Return the content of the first file, or, if that is missing, of the second one. Raises OSError, also if both are
+    """Return the content of the first file, or, if it is missing, of the second one. Raises OSError, also if both are
     missing."""
     try:
         return _read_regular(first)
@@ -191,7 +192,7 @@ def _read_either(first: Path, second: Path) -> bytes:
 
 
 def _read_regular(file: Path) -> bytes:
-    """Return a file's content. Raises OSError; also for a link, which is not followed, and for a pipe, without waiting
+    """Return a file's content. Raises OSError, also for a link, which is not followed, and for a pipe, without waiting
     for it."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -220,7 +221,7 @@ def _open_locked(file: Path) -> IO[bytes]:
 
 def _is_abandoned(file: Path, locked: ExitStack) -> bool:
     """Return whether a file is an unlogged or unfinished batch that no start has locked; do not wait for a lock. If so,
-    keep it locked until ``locked`` is closed: a start that is about to write it waits for that."""
+    keep it locked until ``locked`` is closed: a start that is about to write the file waits."""
     if file.suffix not in {UNLOGGED_SUFFIX, UNFINISHED_SUFFIX}:
         return False
     try:
@@ -240,7 +241,7 @@ def _is_same_file(file: Path, opened: IO[bytes]) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Sync a folder, and with it the names of its files, to disk; wait for that. Raises OSError."""
+    """Sync a folder, and with it the names of its files, to disk, and wait. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -57,8 +57,8 @@ def _message(
 
 
 def _handle(topic: str, broker_name: str, text: str) -> ReceiptHandle:
-    """Return the handle with exactly ``text``: a BrokerHandle for a broker's format without a proxy's commit log
-    offset, else an OpaqueHandle."""
+    """Return the handle with exactly ``text``. A broker's format without a proxy's commit log offset gives a
+    BrokerHandle, any other an OpaqueHandle."""
     handle = handle_of(topic, broker_name, text)
     return handle if handle.text == text else OpaqueHandle(topic, broker_name, text)
 

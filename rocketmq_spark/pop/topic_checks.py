@@ -28,10 +28,10 @@ class TopicChecks:
         self._readable: set[str] = set()
 
     def find_error(self, topic: str, route: TopicRoute) -> RocketMQError | None:
-        """Return, not raise, why the topic must not be read now: a proxy serves it, a master rejects the SQL92 filter
-        or does not respond to its check, the topic is FIFO or has batch consume queues, or each request for its
-        settings fails temporarily. Else return None; later calls for the topic then return None at once, unless the
-        route had no master. Send requests to the masters in ``route`` and wait."""
+        """Return, not raise, why the topic must not be read now, or None. Reasons: a proxy serves it, a master rejects
+        the SQL92 filter or does not respond to its check, the topic is FIFO or has batch consume queues, each request
+        for its settings fails temporarily. After None, later calls for the topic return None at once, unless the route
+        had no master. Send requests to the masters in ``route`` and wait."""
         if topic in self._readable:
             return None
         names = {queue.broker_name for queue in route.read_queues()}
@@ -46,7 +46,7 @@ class TopicChecks:
 
     def _find_filter_error(self, topic: str, addresses: Iterable[BrokerAddress]) -> RocketMQError | None:
         """If the query has a SQL92 filter, send it to each master to be compiled, one by one, and wait. Return the
-        first error, not raised; None if there is none, or without such a filter."""
+        first error, not raised, or None."""
         group, message_filter = self._options.consumer_group, self._options.message_filter
         if message_filter.is_sql:
             for address in addresses:
@@ -57,9 +57,9 @@ class TopicChecks:
         return None
 
     def _find_settings_error(self, topic: str, addresses: Iterable[BrokerAddress]) -> RocketMQError | None:
-        """Request the topic's settings from the masters, one by one until one responds. Return the error of a FIFO
-        topic or of one with batch consume queues, or the last master's error if none responds; all not raised. If a
-        master refuses permanently, log that and return None. Return None without masters."""
+        """Request the topic's settings from the masters, one by one until one responds. Return, not raise, the error of
+        a FIFO topic or of one with batch consume queues, or the last master's error if none responds. If a master
+        refuses permanently, log its refusal and return None. Return None without masters."""
         failure: RocketMQError | None = None
         for address in addresses:
             try:

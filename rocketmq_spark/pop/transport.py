@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class IncompleteResponse:
-    """A response that ended before its last message. ``received``: the messages before that; empty only if a proxy
+    """A response that ended before its last message. ``received``: the messages before its end. Empty only if a proxy
     could not convert a message (``is_conversion_failure``)."""
 
     received: Sequence[ReceivedMessage]
@@ -106,8 +106,8 @@ class Transport(Protocol):
         """Make messages invisible for ``invisible_ms`` from now on, with all requests in flight together, and wait.
 
         With ``suspend``, the redelivery after that time does not count as a delivery attempt. Return for each handle,
-        in order: the new handle, None if the server no longer has the message under that handle, or the RocketMQError,
-        which is not raised.
+        in order, the new handle, or the RocketMQError, not raised. None: the server no longer has the message under the
+        old handle.
         """
 
     def close(self) -> None:
@@ -115,7 +115,7 @@ class Transport(Protocol):
 
 
 def result_or_error(call: Callable[[], T]) -> T | Exception:
-    """Return what ``call`` returns, or the exception that it raises. Log an exception that is no RocketMQError."""
+    """Return the result of ``call``, or the exception that it raises. Log an exception that is no RocketMQError."""
     try:
         return call()
     except RocketMQError as error:

@@ -8,8 +8,8 @@ from rocketmq_spark.pop.transport import Transport
 
 
 def transport_of(options: ReadOptions, report: ReportDeleted = ignore_deleted) -> Transport:
-    """Return a transport to brokers, which calls ``report`` with ranges that a broker deleted before delivery; with
-    ``endpoints`` a transport to a proxy, which never calls it. Open no connection; import gRPC only for a proxy."""
+    """Return a transport to brokers, which calls ``report`` with ranges that a broker deleted before delivery. With
+    ``endpoints`` return one to a proxy, without such calls. Open no connection; import gRPC only for a proxy."""
     if options.endpoints is None:
         from rocketmq_spark.pop.remoting_transport import RemotingTransport
 

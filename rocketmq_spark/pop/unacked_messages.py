@@ -1,7 +1,7 @@
 """All unacknowledged messages of a query, and the state of each: ``TRANSITIONS`` has the valid changes.
 
-A message is added as PREFETCHED, or as RETRIES_EXHAUSTED if it was redelivered too often; those of an earlier start's
-batch as IN_FLIGHT, COMPLETED or ABANDONED. Until it is COMPLETED or ABANDONED, its invisible duration is extended.
+A message is added as PREFETCHED, or as RETRIES_EXHAUSTED if it was redelivered too often, a message of an earlier
+start's batch as IN_FLIGHT, COMPLETED or ABANDONED. COMPLETED and ABANDONED messages are not extended.
 
 The sender of a request about a message first claims it (``claim_...``), and records the outcome afterwards. A claimed
 message gets no other request: it is never extended and acknowledged together, and requests have its last handle. Times
@@ -181,8 +181,8 @@ class UnackedMessages:
             self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.IN_FLIGHT, REPLAYED))
 
     def _lease_of(self, handle: ReceiptHandle, now_ms: int, epoch_ms: int) -> Lease:
-        """Return the lease of an earlier start's message. With a broker's handle: the handle's duration from its pop
-        time, at the latest from now. Else half of this start's duration is left: an extension is due now."""
+        """Return the lease of an earlier start's message: with a broker's handle the handle's duration from its pop
+        time, at the latest from now. Without one it is half over, so that an extension is due now."""
         if not isinstance(handle, BrokerHandle):
             return Lease.starting_at(now_ms - self._invisible_ms // 2, self._invisible_ms)
         age_ms = max(0, epoch_ms - handle.pop_check_point.pop_time_ms)
@@ -211,8 +211,9 @@ class UnackedMessages:
                 self._apply(MessageEvent.BATCH_COMPLETED, number)
 
     def brokers_due(self, now_ms: int) -> set[str]:
-        """Return the names of brokers with unclaimed messages that are COMPLETED or ABANDONED, or to be extended: half
-        of the invisible duration, or the pause after a failed extension, is over, and the message has not expired."""
+        """Return the names of brokers with unclaimed messages that are COMPLETED, ABANDONED or due for an extension. It
+        is due from half of the invisible duration, or the end of the pause after a failed one, until the message
+        expires."""
         due = (
             message
             for message in self._messages.values()
@@ -221,8 +222,8 @@ class UnackedMessages:
         return {message.handle.broker_name for message in due if not message.is_claimed}
 
     def brokers_due_at_stop(self) -> set[str]:
-        """Return the names of brokers with unclaimed messages to acknowledge (COMPLETED) or release (PREFETCHED,
-        RETRIES_EXHAUSTED) when the query stops. ABANDONED ones are left to a later start."""
+        """Return the names of brokers to which a stopping query sends requests: they have unclaimed messages that are
+        COMPLETED (acknowledge), PREFETCHED or RETRIES_EXHAUSTED (release)."""
         states_at_stop = _IN_NO_BATCH | {MessageState.COMPLETED}
         return {
             message.handle.broker_name
@@ -237,8 +238,8 @@ class UnackedMessages:
     # ------------------------------------------------------------------------------------------ requests
 
     def claim_due(self, now_ms: int, max_messages: int, broker_name: str) -> list[Claimed]:
-        """Claim and return up to ``max_messages`` unclaimed messages of ``broker_name`` of which an extension is due at
-        ``now_ms``, see ``brokers_due``; none that is COMPLETED or ABANDONED."""
+        """Claim and return up to ``max_messages`` unclaimed messages of ``broker_name`` whose extension is due at
+        ``now_ms`` (``brokers_due``), none of them COMPLETED or ABANDONED."""
         due = (
             number
             for number, message in self._messages.items()
@@ -324,13 +325,13 @@ class UnackedMessages:
         return self._claim((number for number, _ in self._in_state(MessageState.ABANDONED)), max_messages, broker_name)
 
     def mark_released(self, numbers: Iterable[int], *, are_confirmed: bool = True) -> None:
-        """Remove messages that their broker redelivers; count them as released if it has confirmed that."""
+        """Remove messages that their broker redelivers. Count them as released if it has confirmed the release."""
         for number in numbers:
             self._apply(MessageEvent.RELEASED, number)
             self.counts.released += are_confirmed
 
     def unclaim(self, numbers: Collection[int]) -> None:
-        """Unclaim messages whose request failed, so that it may be retried; their state stays."""
+        """Unclaim messages whose request failed, for a retry; their state stays."""
         for number in numbers:
             self._messages[number].is_claimed = False
 
@@ -363,7 +364,7 @@ class UnackedMessages:
         return claimed
 
     def _apply(self, event: MessageEvent, number: int) -> None:
-        """Set the next state by ``TRANSITIONS``; remove the message if that is None, drop its record if that is
+        """Set the next state by ``TRANSITIONS``. Remove the message if the state is None, drop its record if it is
         COMPLETED. Raises ValueError, without a change, for an event that the present state does not allow."""
         message = self._messages[number]
         after = transition_of(TRANSITIONS, message.state, event, message.handle)
