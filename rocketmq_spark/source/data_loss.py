@@ -1,4 +1,4 @@
-"""Lost offsets: their causes, and their report: an error that ends the query, or a warning."""
+"""Lost offsets: their causes, and their report, which is an error that ends the query, or a warning."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ class LossCount:
 
     def add(self, lost: Collection[LostRange]) -> None:
         """Count the offsets of ``lost`` that were not counted before. Losses with ``was_read``, which include those of
-        ``NO_KNOWN_LOSS``, count in ``by_condition`` and not in the totals, unless they repeat the last such loss of
-        their queue. Of these, all but ``NO_KNOWN_LOSS`` also discard which offsets of their queue were counted,
-        because the offsets belong to other messages from then on; the totals stay."""
+        ``NO_KNOWN_LOSS``, count in ``by_condition`` and not in the totals. One that repeats the last such loss of its
+        queue does not count. All but ``NO_KNOWN_LOSS`` also discard which offsets of their queue were counted, because
+        the offsets belong to other messages from then on; the totals stay."""
         for one in lost:
             if one.was_read:
                 self._count_read(one)
@@ -154,7 +154,7 @@ class LossCount:
 
     def _count(self, queue: MessageQueue, begin_offset: int, end_offset: int, condition: str) -> None:
         """Count the offsets of a lost range that are not counted yet, in total and under ``condition``, a sub-condition
-        of DATA_LOSS, and record the range as counted. The number of ranges grows only if there are such offsets."""
+        of DATA_LOSS. Record the range as counted. Add 1 to the number of ranges if an offset was new."""
         counted = self._counted.setdefault(queue, [])
         first = bisect_left(counted, begin_offset, key=lambda one: one[1])
         touched = counted[first : bisect_right(counted, end_offset, key=lambda one: one[0])]
@@ -172,7 +172,7 @@ class LossCount:
 
 
 def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBounds]) -> tuple[LostRange, ...]:
-    """Return the part of each range that is below its queue's min offset, as lost by retention; () if there is none.
+    """Return the part of each range that is before its queue's min offset, as lost by retention; () if there is none.
     Ranges of queues without ``bounds`` are ignored."""
     return tuple(
         LostRange(one.queue, one.begin_offset, min(one.end_offset, bounds[one.queue].min_offset), RETENTION)
@@ -182,12 +182,10 @@ def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBou
 
 
 def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
-    """Raise DataLossError for all losses, also vacant ones, if they are a failure (``failOnDataLoss``), else log a
-    warning for each kind of them. Do nothing without losses.
-
-    Raises DataLossError[DATA_LOSS.TOPIC_RECREATED | DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED |
-    DATA_LOSS.OFFSETS_BEYOND_END] if all losses are of that kind, else, for losses by retention or of several kinds,
-    DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE].
+    """If losses are a failure (``failOnDataLoss``), raise DataLossError for all of them, also vacant ones. Otherwise
+    log a warning for each kind. Do nothing without losses. Raises DataLossError[DATA_LOSS.TOPIC_RECREATED |
+    DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED | DATA_LOSS.OFFSETS_BEYOND_END] if all losses are of one kind,
+    else, for losses by retention or of several kinds, DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE].
     """
     if not lost:
         return
@@ -272,8 +270,8 @@ def _counted(lost: Sequence[LostRange]) -> tuple[int, str]:
 
 
 class PassedOverRanges:
-    """Log of what the group has read and this checkpoint has not, once per queue since the start: later moves between
-    members are normal in every group. Not thread-safe."""
+    """Log of ranges that the group has read and this checkpoint has not, once per queue since the start. Later moves
+    between members are normal in every group. Not thread-safe."""
 
     def __init__(self, group: str) -> None:
         self._group = group
@@ -325,8 +323,9 @@ def _offsets(lost: Iterable[LostRange]) -> int:
 
 
 def _format_losses(lost: Iterable[LostRange], max_ranges: int = MAX_LISTED_RANGES) -> str:
-    """Return ``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``: the first ``max_ranges``
-    ranges by queue and offset, grouped by cause, then the number of the remaining offsets and ranges, if any."""
+    """Return ``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``. It lists the first
+    ``max_ranges`` ranges by queue and offset, grouped by cause, then the number of the remaining offsets and ranges, if
+    any."""
     ordered = sorted(lost, key=lambda one: (one.queue.sort_key(), one.begin_offset))
     by_cause = grouped(ordered[:max_ranges], lambda one: one.cause)
     texts = [f"{', '.join(map(str, ranges))}: {cause}" for cause, ranges in by_cause.items()]
@@ -334,5 +333,5 @@ def _format_losses(lost: Iterable[LostRange], max_ranges: int = MAX_LISTED_RANGE
 
 
 def _format_remaining(remaining: Sequence[LostRange]) -> list[str]:
-    """Return one text, the number of offsets and of ranges in ``remaining``; [] if that is empty."""
+    """Return one text, the number of offsets and of ranges in ``remaining``; [] if it is empty."""
     return [f"and {sum(map(len, remaining))} offsets in {len(remaining)} more ranges"] if remaining else []

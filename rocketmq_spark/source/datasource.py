@@ -1,7 +1,7 @@
 """Entry point for Spark: ``format("rocketmq")``.
 
 Spark constructs it eagerly in ``.load()`` (with a user schema: at ``start()``), in a separate process, and pickles it
-into others. It holds only the user's options and opens no connection.
+into further processes. It holds only the user's options and opens no connection.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class RocketMQDataSource(DataSource):
 
     All options are checked here, before any socket is opened. The constructor raises no OptionError: Spark constructs
     the same class to write, and sink options are no errors of a reader. ``schema`` raises it at ``.load()``, for an
-    unknown, missing or contradictory option. There Spark does not pass whether the read is a batch or a stream, so an
-    option that only the other one accepts is an error later, when the read starts.
+    unknown, missing or contradictory option. There Spark does not pass whether the read is a batch or a stream. So an
+    option that only one of them accepts may be an error later, when the read starts.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -78,8 +78,8 @@ class RocketMQDataSource(DataSource):
         """Return the options of a streaming read, or else of a batch read, if these are valid. A missing consumer group
         counts as set: Spark does not pass here which read it is, and only a stream needs the group.
 
-        If neither is valid, raises the OptionError, also for a missing group, of the read that accepts more of the
-        names; if both accept as many, that of a stream if a consumer group is set, else of a batch read.
+        If neither is valid, raises the OptionError of the read that accepts more of the names, also for a missing
+        group. If both accept as many, raises that of a stream if a consumer group is set, else of a batch read.
         """
         has_group = CONSUMER_GROUP in (name.lower() for name in self.options)
         with_group = {**self.options, CONSUMER_GROUP: ANY_GROUP}
@@ -102,8 +102,8 @@ class RocketMQDataSource(DataSource):
 
     @raising_without_traceback
     def schema(self) -> StructType:
-        """Return the schema of a query without a user schema: with the option ``view`` the columns of that view, else
-        those of messages. Raises OptionError: with ``view`` if the options of the view are invalid, else as
+        """Return the schema of a query without a user schema: with the option ``view`` the columns of the view,
+        otherwise those of messages. Raises OptionError if the options of the view are invalid, without ``view`` as
         ``_any_read_options`` does."""
         from rocketmq_spark.source.schema import default_schema, view_schema
 
@@ -172,7 +172,7 @@ def _limited_reader(options: ReadOptions, schema: StructType) -> RocketMQPopRead
 
 
 def _parse_or_error(parse: Callable[[Mapping[str, str]], T], options: Mapping[str, str]) -> T | OptionError:
-    """Parse the options of a read by ``parse``. Return an OptionError, without traceback, instead of raising it; also
+    """Parse the options of a read by ``parse``. Return an OptionError, without traceback, instead of raising it, also
     for the options of CREATE TABLE."""
     try:
         _check_no_table(options)

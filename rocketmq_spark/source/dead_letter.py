@@ -1,7 +1,7 @@
 """Dead letter of a message with an undecodable body: readable by any consumer, with a description of the original.
 
-To send the original back through the broker is not enough: the broker keeps the compression flag, so the dead letter
-would be as unreadable, for Java too. Here the body is the stored one, and a property has the original flags.
+It is not enough to send the original back through the broker: it keeps the compression flag, so the dead letter would
+be as unreadable, for Java too. Here the body is the stored one, and a property has the original flags.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ NO_BODY: Final = b" "
 
 
 def dead_letter(undecodable: UndecodableMessage, queue: MessageQueue) -> Message:
-    """Return ``undecodable``, read from ``queue``, as a message for ``Broker.send_dead_letter``. Its topic, which that
-    ignores, is the queue's. Send nothing.
+    """Return ``undecodable``, read from ``queue``, as a message for ``Broker.send_dead_letter``, which ignores its
+    topic, the queue's. Send nothing.
 
     It keeps the stored body (a blank for an empty one), the user's properties, keys, tag and the producer's ID. If
     these leave no space for the description and for properties that brokers add, it keeps of them the ID alone,

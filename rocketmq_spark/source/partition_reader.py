@@ -116,8 +116,8 @@ def _prefetch(readers: Iterable[RangeReader]) -> Iterator[RangeReader]:
 
 
 def merge_small_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in the same order; merge consecutive batches below ``SMALL_BATCH_ROWS`` and
-    ``SMALL_BATCH_BYTES``, until the merged one reaches either limit, and omit empty batches."""
+    """Yield the same rows in the same order. Merge consecutive batches smaller than ``SMALL_BATCH_ROWS`` and
+    ``SMALL_BATCH_BYTES``, until the merged one reaches either limit. Omit empty batches."""
     small: list[pa.RecordBatch] = []
     row_count = size_bytes = 0
     for batch in filter(len, batches):
@@ -136,7 +136,7 @@ def merge_small_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def _is_small(row_count: int, size_bytes: int) -> bool:
-    """Return whether both are below the limits ``SMALL_BATCH_ROWS`` and ``SMALL_BATCH_BYTES``."""
+    """Return whether both are less than the limits ``SMALL_BATCH_ROWS`` and ``SMALL_BATCH_BYTES``."""
     return row_count < SMALL_BATCH_ROWS and size_bytes < SMALL_BATCH_BYTES
 
 

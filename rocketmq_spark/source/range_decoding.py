@@ -38,8 +38,8 @@ once."""
 
 
 class ShiftedOffsetsError(ValueError):
-    """Filtered responses have messages at positions below their stored offsets. All rows below ``begin_offset`` have
-    been yielded, and no other."""
+    """Filtered responses have messages at positions smaller than their stored offsets. Exactly the rows before
+    ``begin_offset`` have been yielded."""
 
     def __init__(self, begin_offset: int) -> None:
         super().__init__(f"messages are at positions below their stored offsets, from {begin_offset} on or later")
@@ -98,7 +98,7 @@ def drop_duplicates(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the first row of each queue offset, by ascending offset; ``batch`` itself if its offsets are unique and
     ascending.
 
-    Bodies of neighbouring pulls may share messages: a filtered response extends as far as its size limit allows, and a
+    Bodies of consecutive pulls may share messages. A filtered response extends as far as its size limit allows. A
     broker returns a complete inner batch for a pull of any part of it.
     """
     offsets = batch.column(QUEUE_OFFSET).to_numpy()
@@ -111,16 +111,16 @@ def drop_duplicates(batch: pa.RecordBatch) -> pa.RecordBatch:
 def placed_rows(
     batch: pa.RecordBatch, begin_offset: int, end_offset: int, place_limit_at: Callable[[int], int | None]
 ) -> pa.RecordBatch:
-    """Return each row with a queue offset below ``end_offset`` once, by ascending offset; a slice of ``batch``, not a
-    copy, if its rows are unique and in order.
+    """Return each row with a queue offset less than ``end_offset`` once, by ascending offset. The result is a slice of
+    ``batch``, not a copy, if its rows are unique and in order.
 
-    ``batch`` has all rows of filtered responses to pulls of ``[begin_offset, end_offset)``, also later rows: of
-    ``end_offset`` or larger, and not of the last returned row's inner batch. If there are any,
+    ``batch`` has all rows of filtered responses to pulls of ``[begin_offset, end_offset)``. It may have later rows, of
+    ``end_offset`` or larger, and not of the last returned row's inner batch. If it has any,
     ``place_limit_at(end_offset - 1)`` is called. It returns the limit: the commit log offset of the message at that
     position, plus 1 if the message is stored with a larger queue offset; None if unknown.
 
     Raises ShiftedOffsetsError, with ``begin_offset``, if stored queue offsets do not ascend in the order of the commit
-    log, or if a later row's commit log offset is below the limit.
+    log, or if a later row's commit log offset is less than the limit.
     """
     offsets, places = (batch.column(name).to_numpy() for name in (QUEUE_OFFSET, COMMIT_LOG_OFFSET))
     order, count = _checked_order(offsets, places, begin_offset, end_offset, place_limit_at)
@@ -134,9 +134,9 @@ def _checked_order(
     end_offset: int,
     place_limit_at: Callable[[int], int | None],
 ) -> tuple[Positions | None, int]:
-    """Return the row numbers of ``_in_log_order(offsets, places)``, and how many of these, the first ones, are of rows
-    below ``end_offset``. ``offsets`` and ``places`` are the rows' queue offsets and commit log offsets. For the other
-    arguments, and the cases that raise ShiftedOffsetsError, see ``placed_rows``."""
+    """Return the row numbers of ``_in_log_order(offsets, places)``, and how many of them, from the first on, have an
+    offset less than ``end_offset``. ``offsets`` and ``places`` are the rows' queue offsets and commit log offsets. For
+    the other arguments, and the cases that raise ShiftedOffsetsError, see ``placed_rows``."""
     order, offsets, places = _in_log_order(offsets, places)
     count = int(np.searchsorted(offsets, end_offset))
     beyond = places[count:][places[count:] > places[count - 1]] if count else places
@@ -148,7 +148,7 @@ def _checked_order(
 
 def _in_log_order(offsets: Positions, places: Positions) -> tuple[Positions | None, Positions, Positions]:
     """Return (row numbers, queue offsets, commit log offsets) of the rows, each once, by ascending commit log offset,
-    then queue offset; None for the row numbers if these are the rows as they are."""
+    then queue offset. The row numbers are None if the rows are in this order already."""
     if np.all(offsets[1:] > offsets[:-1]) and np.all(places[1:] >= places[:-1]):
         return None, offsets, places
     order = np.lexsort((offsets, places))
@@ -158,8 +158,8 @@ def _in_log_order(offsets: Positions, places: Positions) -> tuple[Positions | No
 
 
 def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield ``batch`` itself if it has at most ``RECORD_BATCH_BYTES`` or one row; else slices of it, in order, each of
-    at most that size or of one row."""
+    """Yield ``batch`` itself if it has at most ``RECORD_BATCH_BYTES`` or one row. Otherwise yield slices of it, in
+    order, each within that size or of one row."""
     if batch.num_rows <= 1 or batch.nbytes <= RECORD_BATCH_BYTES:
         yield batch
         return
@@ -208,8 +208,8 @@ class RangeDecoder:
 
     @property
     def max_displacement(self) -> int:
-        """Return how many messages the broker stores in the queue and does not deliver, as far as decoded ranges show:
-        the maximum so far, also of earlier batches; 0 without any. See ``ColumnDecoder``."""
+        """Return how many messages the broker stores in the queue and does not deliver, as far as decoded ranges show.
+        It is the maximum so far, also of earlier batches; 0 without any. See ``ColumnDecoder``."""
         return self._decoder.max_displacement
 
     def add(self, pulled: PulledRange) -> bool:
@@ -259,13 +259,13 @@ class RangeDecoder:
         self._collected, self._collected_bytes = [], 0
 
     def _decoded_to(self, end_offset: int) -> int:
-        """Return the exclusive end of the stored offsets to decode, of ranges that end at ``end_offset``: that offset,
-        or MAX_OFFSET for filtered responses, whose stored offsets may be larger than positions."""
+        """Return the exclusive end of the stored offsets to decode, of ranges that end at ``end_offset``. It is
+        ``end_offset``, or MAX_OFFSET for filtered responses, whose stored offsets may be larger than positions."""
         return end_offset if self._place_limit_at is None else MAX_OFFSET
 
     def _each_once(self, batch: pa.RecordBatch, begin_offset: int, end_offset: int) -> pa.RecordBatch:
-        """Return each row once, by ascending offset: all rows of unfiltered responses, those below ``end_offset`` of
-        filtered ones. For these ``placed_rows`` raises ShiftedOffsetsError, with ``begin_offset``."""
+        """Return each row once, by ascending offset. Of filtered responses return only rows before ``end_offset``; for
+        these ``placed_rows`` raises ShiftedOffsetsError, with ``begin_offset``."""
         if self._place_limit_at is None:
             return drop_duplicates(batch)
         return placed_rows(batch, begin_offset, end_offset, self._place_limit_at)
@@ -274,8 +274,8 @@ class RangeDecoder:
         self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int, decoded_to: int
     ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
         """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages. If the messages
-        below ``decoded_to`` are too large to decode together, decode parts, repeatedly: split the offsets at
-        ``BatchTooLargeError.split_at``; if it is unknown, first omit what is beyond ``end_offset``, then halve. Raises
+        before ``decoded_to`` are too large to decode together, decode parts, repeatedly. Split the offsets at
+        ``BatchTooLargeError.split_at``. If it is unknown, first omit messages beyond ``end_offset``, then halve. Raises
         ShiftedOffsetsError, and RemoteProtocolError[CORRUPT_MESSAGE.QUEUE], also for one offset that is too large."""
         bodies, response_ranges = bodies_and_ranges(collected)
         try:
@@ -323,8 +323,8 @@ class RangeDecoder:
         )
 
     def _first_damaged(self, collected: Sequence[PulledRange]) -> PulledRange:
-        """Return the first range whose body the scalar decoder rejects, because the error counts messages within that
-        body; the first of all if it rejects none."""
+        """Return the first range whose body the scalar decoder rejects, or the first of all if it rejects none. The
+        error counts messages within its body."""
         for pulled in collected:
             try:
                 check_layout(pulled.body, broker_name=self._range.queue.broker_name)

@@ -46,12 +46,13 @@ PullerFor: TypeAlias = Callable[[QueueRange, bool], RangePuller]
 
 
 class RangeReader:
-    """Reader of one range of a task: decodes what is pulled, and reports lost, missing and undecodable messages.
+    """Reader of one range of a task: decodes pulled ranges, and reports lost, missing and undecodable messages.
 
     With a filter, the last message is also pulled unfiltered. If its stored offset exceeds its position, the broker
-    delivers messages at positions below their stored offsets (see ``record_index``). If the broker was restarted before
-    that message, the filtered responses show it (see ``placed_rows``). Only unfiltered responses show the positions, so
-    the rest of the range is then pulled without a filter by tags. A filter by SQL92 is only at the broker.
+    delivers messages at positions smaller than their stored offsets (see ``record_index``). If the broker was restarted
+    before this message, the filtered responses show it (see ``placed_rows``). Only unfiltered responses show the
+    positions, so the rest of the range is then pulled without a filter by tags. A filter by SQL92 is only at the
+    broker.
 
     Not thread-safe.
     """
@@ -84,8 +85,8 @@ class RangeReader:
         self._reported_losses = reported_losses
 
     def start(self) -> None:
-        """Send the first pulls of the range and, with a filter, the pull of its last message; wait for connections, but
-        for no response."""
+        """Send the first pulls of the range and, with a filter, the pull of its last message. Wait for connections, not
+        for responses."""
         self._puller.start()
         if self._last is not None:
             self._last.start()
@@ -112,8 +113,9 @@ class RangeReader:
         yield from self._read(rest, self._puller_for(rest, False), is_unfiltered=True)
 
     def _read(self, some: QueueRange, puller: RangePuller, *, is_unfiltered: bool) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the range ``some`` as ``batches`` does, from what ``puller`` pulls. Raises what ``batches``
-        does, and ShiftedOffsetsError if filtered responses show messages at positions below their stored offsets."""
+        """Yield the rows of the range ``some`` as ``batches`` does, as ``puller`` pulls them. Raises what ``batches``
+        does, and ShiftedOffsetsError if filtered responses show messages at positions smaller than their stored
+        offsets."""
         place_limit_at = None if is_unfiltered else self._place_limit_at
         decoder = RangeDecoder(self._column_decoder(is_unfiltered=is_unfiltered), some, place_limit_at)
         for pulled in self._pulled(puller):
@@ -133,13 +135,13 @@ class RangeReader:
 
     def _check_is_not_sql(self) -> None:
         """Raise RemoteProtocolError[SQL_FILTER_UNUSABLE] if the filter is by SQL92. The caller has found messages at
-        positions below their stored offsets."""
+        positions smaller than their stored offsets."""
         if self._filter.is_sql:
             raise RemoteProtocolError("SQL_FILTER_UNUSABLE", queue=str(self._range.queue))
 
     def _column_decoder(self, *, is_unfiltered: bool) -> ColumnDecoder:
-        """Return a decoder of the required columns and the queue offset, for filtered bodies also the commit log
-        offset, with the tag filter of the topic."""
+        """Return a decoder of the required columns and the queue offset, with the tag filter of the topic. For filtered
+        bodies it also decodes the commit log offset."""
         queue = self._range.queue
         offsets = (QUEUE_OFFSET,) if is_unfiltered else (QUEUE_OFFSET, COMMIT_LOG_OFFSET)
         return column_decoder()(
@@ -164,8 +166,8 @@ class RangeReader:
             self._report_missing(expected, found)
 
     def _detect_shift(self, last: RangePuller) -> bool:
-        """Wait for the unfiltered pull of the last message, record its commit log offset (None: there is no message),
-        and return whether its stored offset exceeds its position; False without a message."""
+        """Wait for the unfiltered pull of the last message, and record its commit log offset (None: there is no
+        message). Return whether its stored offset exceeds its position; False without a message."""
         (pulled,) = self._pulled(last)
         offsets = first_offsets(pulled.body)
         if offsets is None:
@@ -174,9 +176,9 @@ class RangeReader:
         return queue_offset >= self._range.end_offset
 
     def _place_limit_at(self, offset: int) -> int | None:
-        """Return the commit log offset of the message at ``offset``, plus 1 if its stored offset exceeds ``offset``;
-        None without a message. Pull it alone, unfiltered, and wait, unless it is the range's last one, which
-        ``_detect_shift`` has pulled."""
+        """Return the commit log offset of the message at ``offset``, plus 1 if its stored offset exceeds ``offset``, or
+        None without a message. Pull it alone, unfiltered, and wait. ``_detect_shift`` has pulled the range's last
+        one."""
         if offset == self._range.end_offset - 1:
             return self._last_commit_log_offset
         offsets = first_offsets(self._pull_alone(offset).body)
@@ -203,15 +205,16 @@ class RangeReader:
             ) from error
 
     def _report_missing(self, expected: ExpectedOffsets, found: Sequence[pa.RecordBatch]) -> None:
-        """Without a filter, report ``expected`` offsets neither in ``found`` nor absent, see ``_check_missing``; with a
-        filter do nothing."""
+        """Without a filter, report the ``expected`` offsets that are missing in ``found`` and not absent
+        (``_check_missing``). With a filter do nothing."""
         if not self._is_filtered:
             for begin, end in expected.missing(found):
                 self._check_missing(QueueRange(self._range.queue, begin, end))
 
     def _check_missing(self, missing: QueueRange) -> None:
         """Report missing offsets as vacant (``_add_vacant``) or as omitted by the broker (``_report``), after
-        unfiltered pulls of single offsets: of the last one, which may show that all are vacant; else of each one."""
+        unfiltered pulls of single offsets. Pull the last one, which may show that all are vacant. If it does not, pull
+        each one."""
         begin_offset, end_offset = missing.begin_offset, missing.end_offset
         last = self._vacant_from(end_offset - 1)
         if last is not None and last <= begin_offset:
@@ -226,8 +229,8 @@ class RangeReader:
                 self._report(run_offsets[0], run_offsets[-1] + 1, OMITTED)
 
     def _vacant_from(self, offset: int) -> int | None:
-        """Pull ``offset`` alone and without filter, and wait. Return None if a message may have it; else the first of
-        the vacant offsets up to ``offset``: the end of the message before."""
+        """Pull ``offset`` alone and without filter, and wait. Return the first of the vacant offsets up to ``offset``,
+        which is the end of the message before, or None if a message may have ``offset``."""
         return self._pull_alone(offset).vacant_from
 
     def _pull_alone(self, offset: int) -> PulledRange:
@@ -245,9 +248,9 @@ class RangeReader:
 
     def _report(self, begin_offset: int, end_offset: int, cause: str) -> None:
         """Without ``failOnDataLoss``, add the offsets to the losses of the task's record, unless a loss that the driver
-        has reported contains them. With it, raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE |
-        DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED] in any case, reported or not: request the bounds of the
-        batch's other queues at this broker, wait, and list their losses too."""
+        has reported contains them. With it, request the bounds of the batch's other queues at this broker and wait.
+        Then raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE | DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED],
+        reported or not, which lists their losses too."""
         lost = LostRange(self._range.queue, begin_offset, end_offset, cause)
         if self._options.fail_on_data_loss:
             report_losses([lost, *self._lost_in_other_queues()], is_failure=True)
@@ -256,7 +259,7 @@ class RangeReader:
 
     def _lost_in_other_queues(self) -> tuple[LostRange, ...]:
         """Request the bounds of the batch's other queues at this broker, wait, and return the deleted parts of their
-        ranges: other tasks find these, and one error lists all. Queues of unresponsive brokers are omitted."""
+        ranges. Other tasks find these, and one error lists all. Queues of unresponsive brokers are omitted."""
         other_ranges = [one for one in self._logged_at_this_broker() if one.queue != self._range.queue]
         bounds = self._client.query_bounds({one.queue for one in other_ranges})
         return deleted(other_ranges, bounds)
@@ -278,8 +281,8 @@ def _one_offset(queue: MessageQueue, offset: int) -> QueueRange:
 
 @lru_cache(maxsize=1_024)
 def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
-    """Log that the broker stores ``count`` messages that it delivers to no consumer, once per queue and count in a
-    process (of the last 1,024)."""
+    """Log that the broker stores ``count`` messages without delivering them to any consumer, once per queue and count
+    in a process (of the last 1,024)."""
     log.warning(
         "MESSAGES_UNREADABLE: Broker stores messages of queue=%s count=%d that it delivers to no consumer, most likely "
         "because their producer set flags of an IPv6 host; all other messages are read",

@@ -20,10 +20,9 @@ MOST_NAMED: Final = 50
 
 
 def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange]) -> None:
-    """Log one warning with the ranges of ``logged`` that are in ``skipped``; nothing if none is. Raises
-    OptionError[INVALID_OPTION_VALUE], before that, for a skipped range that overlaps a logged one and differs from it.
-
-    A skipped range that overlaps none has no effect: it is of another batch, which has been read.
+    """Log one warning with the ranges of ``logged`` that are in ``skipped``, nothing if none is. A skipped range that
+    overlaps none has no effect: it is of another batch, which has been read. Raises OptionError[INVALID_OPTION_VALUE],
+    and logs nothing, for a skipped range that overlaps a logged one and differs from it.
     """
     for one in skipped:
         for other in logged:
@@ -55,9 +54,8 @@ def _overlap(one: QueueRange, other: QueueRange) -> bool:
 
 
 def skippable_ranges(logged: Collection[QueueRange], task: Collection[QueueRange]) -> tuple[QueueRange, ...]:
-    """Return the ranges of ``logged``, those of the whole batch, that the error of a task offers to skip: all at the
-    brokers of ``task`` or, if they are more than ``MOST_NAMED``, those of its own queues. Each is returned in full,
-    also if the task reads a part of it."""
+    """Return the ranges of ``logged``, the whole batch, that the error of a task offers to skip, each in full. They are
+    all ranges at the brokers of ``task`` or, if they are more than ``MOST_NAMED``, those of its own queues."""
     names = {one.queue.broker_name for one in task}
     of_brokers = [one for one in logged if one.queue.broker_name in names]
     if len(of_brokers) > MOST_NAMED:

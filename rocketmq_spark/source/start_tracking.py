@@ -60,8 +60,8 @@ the checkpoint is available, or from an untested Spark version."""
 
 
 class StartTracker:
-    """State machine over Spark's calls, from which it derives ``start``, the start of the next batch; None while it is
-    unknown. Not thread-safe."""
+    """State machine over Spark's calls, from which it derives ``start``, the start of the next batch, or None while it
+    is unknown. Not thread-safe."""
 
     def __init__(self, spark_version: str) -> None:
         self._spark_version = spark_version
@@ -87,10 +87,8 @@ class StartTracker:
         self._advance(Call.INITIAL)
 
     def record_partitions(self, start: Offset, end: Offset) -> bool:
-        """Record ``partitions(start, end)``. Return whether it plans a batch; if so, the tracked ``start`` stays. If
-        ``start`` equals ``end``, it is the offset of a restart: it becomes the start of the next batch, and the result
-        is False.
-
+        """Record ``partitions(start, end)``. Return True if it plans a batch; the tracked ``start`` then stays. If
+        ``start`` equals ``end``, it is the offset of a restart: make it the start of the next batch, and return False.
         Raises OptionError[UNSUPPORTED_SPARK_SETTING] if ``TRANSITIONS`` lacks the call in the current state.
         """
         if start != end:

@@ -69,11 +69,10 @@ class StartTrackingReader(DataSourceStreamReader):
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # as Spark 4.0 and 4.1 call it
         """Plan a batch from the tracked start and return its end, with the progress fields that Spark shows. If there
-        is nothing to read, return that start (of a new query: the initial offset), and mark a request of
-        ``run_available_now`` as reached.
-
-        The first call of a new query resumes the reader. If Spark calls once more before it has logged the first batch,
-        the same offset is returned. Raises OptionError[UNSUPPORTED_SPARK_SETTING], and what the reader raises.
+        is nothing to read, return the tracked start (of a new query: the initial offset), and mark a request of
+        ``run_available_now`` as reached. The first call of a new query resumes the reader. A second call before Spark
+        has logged the first batch returns the same offset. Raises OptionError[UNSUPPORTED_SPARK_SETTING], and what the
+        reader raises.
         """
         limit = self._reader.getDefaultReadLimit()
         is_new_batch = self._tracker.record_latest()
@@ -121,7 +120,7 @@ class StartTrackingReader(DataSourceStreamReader):
         )
 
     def _log_messages_left(self, messages: int | None) -> None:
-        """Log, once, that messages are left; nothing if there are 0. ``messages``: their number; None: unknown."""
+        """Log, once, that messages are left, unless ``messages``, their number, is 0. None: unknown."""
         if messages == 0 or self._has_logged_messages_left:
             return
         self._has_logged_messages_left = True

@@ -27,8 +27,8 @@ class TaskRecord:
         self._read[queue] = before_offsets + offsets, before_bytes + size_bytes
 
     def forget_losses(self, reread: QueueRange) -> None:
-        """Remove the losses of the queue from the begin of ``reread`` on, also beyond its end: the rest of the queue is
-        read again. Cut a loss that contains the begin of ``reread`` at it, and keep its first part."""
+        """Remove the losses of the queue from the begin of ``reread`` on, also beyond its end, because the rest of the
+        queue is read again. A loss that contains the begin of ``reread`` is cut there, and keeps its first part."""
         kept: list[LostRange] = []
         for one in self.lost:
             is_apart = one.queue != reread.queue or one.end_offset <= reread.begin_offset

@@ -1,6 +1,6 @@
 """Option ``badMessages``: handling of messages with undecodable bodies, on the executor that reads them.
 
-A task may be retried, and two tasks may read parts of one inner batch: its dead letter is sent at least once, always
+A task may be retried, and two tasks may read parts of one inner batch. Its dead letter is sent at least once, always
 with the same RETRY_TOPIC and ORIGIN_MESSAGE_ID. The broker acknowledges it before the rows beside it leave the task.
 With message-based load balancing it is thus stored before its message is acknowledged, with the batch.
 """
@@ -45,10 +45,10 @@ class DeadLetterSender:
         self._group = options.consumer_group
 
     def send(self, undecodable: UndecodableMessage, queue: MessageQueue) -> None:
-        """Send ``undecodable``, read from ``queue``, to the group's dead-letter topic (DLQ) on that broker; return when
-        it is stored.
+        """Send ``undecodable``, read from ``queue``, to the group's dead-letter topic (DLQ) on the queue's broker, and
+        wait until it is stored.
 
-        Raises what prevents it: a permanent rejection, RouteError if no broker has the topic for
+        Raises the permanent error that prevents it, RouteError if no broker has the topic for
         ``missingTopicTimeoutMs``, TransportError[CLUSTER_TIMEOUT] if a broker, or all name servers, are unresponsive
         for ``clusterTimeoutMs``.
         """
@@ -75,9 +75,9 @@ class UndecodableMessages:
     def apply_mode(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
         """Apply ``badMessages`` to ``undecodable``, whose rows have a null body, and return the rows of ``batch`` to
         keep. With ``deadLetter``, send each message to the dead-letter topic, wait until it is stored, and omit its
-        rows; with ``null``, keep them. Log a warning. A message that ``undecodable`` has twice, because several
-        pulls returned its inner batch, or that an earlier call has handled, is not sent or logged again; its rows are
-        kept or omitted as before.
+        rows; with ``null``, keep them. Log a warning. A message is sent and logged once. ``undecodable`` may have it
+        twice, if several pulls returned its inner batch, or an earlier call may have handled it; its rows are kept or
+        omitted as before.
 
         Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` the errors of
         ``DeadLetterSender.send``.
@@ -137,7 +137,7 @@ class UndecodablePopMessages:
         return DeadLetterSender(self._options, self._client_of(self._options))
 
     def apply_mode(self, queue: MessageQueue, offset: int, problem: str) -> None:
-        """Log a message whose row stays, with a null body, if ``badMessages`` is ``null``; else raise
+        """If ``badMessages`` is ``null``, log a message whose row stays, with a null body. Otherwise raise
         RemoteProtocolError[UNDECODABLE_MESSAGE_BODY]. With ``deadLetter``, which excludes a proxy, only messages that
         an earlier start received through a proxy reach this, from the spool."""
         if self._options.bad_messages == "deadLetter":

@@ -1,7 +1,7 @@
 """Plan of a batch read: its ranges, requested once with retries, and kept on the driver's disk for the same DataFrame.
 
 Spark 4.0 plans a Python source separately for each action, and for each occurrence of a DataFrame in a query. Spark 4.1
-and newer plan it once for each ``load()``. The first planning of a ``load()`` stores its plan, and the others read it:
+and newer plan it once for each ``load()``. The first planning of a ``load()`` stores its plan, and later ones read it,
 so all of them end at the same offsets. The file is in a directory that Spark deletes when the application ends.
 """
 
@@ -53,10 +53,10 @@ LOCAL_DIRS: Final = "SPARK_LOCAL_DIRS"
 
 
 def plan_of_load(options: BatchReadOptions, load_id: str) -> BatchPlan:
-    """Return the plan of the ``load()`` with this ID. The first call for it requests routes and bounds over new
-    connections, waits, and stores the plan on this machine. It logs a warning for times that are probably in seconds.
-    Later calls read the stored plan, or do the same again if none could be stored or it is unreadable. Raises the
-    errors of ``QueueLookup.ranges``."""
+    """Return the plan of the ``load()`` with this ID. The first call requests routes and bounds over new connections,
+    waits, and stores the plan on this machine. It logs a warning for times that are probably in seconds. Later calls
+    read the stored plan, or plan again if it could not be stored or read. Raises the errors of
+    ``QueueLookup.ranges``."""
     stored = StoredPlan(load_id)
     return stored.read() or stored.keep(_new_plan(options))
 
@@ -114,7 +114,7 @@ class StoredPlan:
         self._file = Path(folder, f"rocketmq-plan-{load_id}.json") if folder else None
 
     def read(self) -> BatchPlan | None:
-        """Return the stored plan; None if there is none, or, with a warning, if it cannot be read."""
+        """Return the stored plan, or None if there is none. If it cannot be read, log a warning and return None."""
         if self._file is None:
             return None
         try:
@@ -153,9 +153,9 @@ def _warn_of_unusable_file(error: Exception) -> None:
 class QueueLookup:
     """Lookup of the queues that ``options`` select, for the plan of a batch read. Not thread-safe.
 
-    Methods that send requests raise TransportError[CLUSTER_TIMEOUT] if servers are unresponsive for
-    ``clusterTimeoutMs``; after ``missingTopicTimeoutMs`` RouteError[TOPIC_NOT_FOUND | NO_MASTER_BROKER |
-    TOPIC_UNAVAILABLE.NO_READABLE_QUEUE]; and permanent errors at once.
+    Methods that send requests raise permanent errors at once. They raise TransportError[CLUSTER_TIMEOUT] if servers are
+    unresponsive for ``clusterTimeoutMs``. After ``missingTopicTimeoutMs`` they raise RouteError[TOPIC_NOT_FOUND |
+    NO_MASTER_BROKER | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE].
     """
 
     def __init__(self, options: BatchReadOptions, pool: ConnectionPool, sleep: Sleep = time.sleep) -> None:
@@ -266,8 +266,8 @@ class QueueLookup:
         return listed.is_complete and expected <= listed.broker_names
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Request, broker by broker with retries, and return for each queue the first offset that was stored at its
-        timestamp (epoch ms) or later, else its max offset. Raises the errors of ``QueueLookup``, see there."""
+        """Return for each queue the first offset that was stored at its timestamp (epoch ms) or later, else its max
+        offset. Request it broker by broker, with retries. Raises the errors of ``QueueLookup``."""
         found: dict[MessageQueue, int] = {}
         for of_broker in _by_topic_and_broker(timestamps_ms).values():
             requested = {queue: timestamps_ms[queue] for queue in of_broker}
@@ -277,8 +277,8 @@ class QueueLookup:
         return found
 
     def query_committed(self, group: str | None, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Request, broker by broker with retries, and return the committed offset of ``group`` for each queue; None
-        without one. ``group`` is None only without queues. Raises the errors of ``QueueLookup``, see there."""
+        """Return the committed offset of ``group`` for each queue, or None without one. Request it broker by broker,
+        with retries. ``group`` is None only without queues. Raises the errors of ``QueueLookup``."""
         found: dict[MessageQueue, int | None] = {}
         for of_broker in _by_topic_and_broker(queues).values():
             found |= self._call_verified(
@@ -324,12 +324,12 @@ class QueueLookup:
         return self._retry(broker_subject(queue.broker_name), queue.topic, lambda: self._client.call(queue, operation))
 
     def _call_verified(self, queue: MessageQueue, operation: Callable[[Broker], T]) -> T:
-        """Do what ``_call`` does, over a connection that bounds with the broker's name have verified: the result does
-        not show it, and brokers may have exchanged their addresses since."""
+        """Do what ``_call`` does, over a connection that bounds with the broker's name have verified. The result itself
+        has no broker name, and brokers may have exchanged their addresses since."""
         name = queue.broker_name
 
         def call(broker: Broker) -> T:
-            """Return the result of ``operation``. Raises what it and ``BrokerIdentities.submit_check`` do, and
+            """Return the result of ``operation``. Raises its errors, those of ``BrokerIdentities.submit_check``, and
             TransportError[CONNECTION_LOST] if another connection may have received the result."""
             self._addresses[name] = broker.address
             if not self._identities.is_verified(name):

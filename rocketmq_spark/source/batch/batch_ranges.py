@@ -23,8 +23,8 @@ NOTHING_COMMITTED: Final[Mapping[MessageQueue, int | None]] = MappingProxyType({
 
 class RangeEnd(NamedTuple):
     """The start or the end of all ranges of a batch read. ``option``: the option that sets it. ``is_time``: its
-    positions are times (epoch ms). ``group``: whose committed offsets its positions may be. ``requires_match``: a queue
-    without a message at or after its time is an error."""
+    positions are times (epoch ms). ``group``: whose committed offsets its positions may be. ``requires_match``: raise
+    an error for a queue without a message at or after its time."""
 
     option: str
     positions: QueuePositions
@@ -33,7 +33,7 @@ class RangeEnd(NamedTuple):
     requires_match: bool = False
 
     def check_listed(self, queues: Collection[MessageQueue]) -> None:
-        """Check that each of ``queues`` has a position (its own, its topic's or that of all queues), and that each
+        """Check that each of ``queues`` has a position (its own, its topic's or that of all queues). Check that each
         listed queue, and a queue of each listed topic, is in ``queues``. Raises OptionError[LISTED_QUEUES_MISMATCH]
         otherwise."""
         missing, unknown = self.positions.unlisted(queues), self.positions.unknown(queues)
@@ -65,10 +65,10 @@ class RangeEnd(NamedTuple):
         found: Mapping[MessageQueue, int],
         committed: Mapping[MessageQueue, int | None] = NOTHING_COMMITTED,
     ) -> dict[MessageQueue, int]:
-        """Return the offset of each queue of ``bounds``. Times: the offset in ``found``, the results of the search for
-        ``timestamps_ms``, limited to the bounds: a message that was stored after ``bounds`` were requested is beyond
-        the end. Else the listed offset, the min or max offset for EARLIEST or LATEST, or the group's offset in
-        ``committed`` (of ``group_queues``), or without one its fallback. Raises
+        """Return the offset of each queue of ``bounds``. For a time it is the offset in ``found``, the results of the
+        search for ``timestamps_ms``, limited to the bounds: a message stored after ``bounds`` were requested is beyond
+        the end. For EARLIEST or LATEST it is the min or max offset. For a position of the group (``group_queues``) it
+        is the offset in ``committed``, or without one the fallback. Otherwise it is the listed offset. Raises
         OptionError[COMMITTED_OFFSETS_NOT_FOUND | TIMESTAMP_NOT_MATCHED]."""
         if self.is_time:
             offsets = {queue: one.clamp(found[queue]) for queue, one in bounds.items()}
@@ -141,9 +141,9 @@ def batch_ranges(
     """Return the non-empty ranges to read, in the order of ``bounds``.
 
     ``start``, ``end``: each with the offsets to which it resolves. Raises OptionError[OFFSETS_OUT_OF_RANGE |
-    END_BEFORE_START], which lists all such queues. With ``fail_on_data_loss`` false, offsets below the min offset are
-    no error: those of a range are logged as deleted and left out. Nor is an end below a start at the min offset, unless
-    the option of the start lists that offset as a number: the range is empty.
+    END_BEFORE_START], which lists all such queues. With ``fail_on_data_loss`` false, offsets before the min offset
+    raise no error. They are logged as deleted and left out of the range. An end before a start gives an empty range if
+    the start is the min offset, and the start's option does not list it as a number.
     """
     (start_end, starts), (end_end, ends) = start, end
     _check_bounds(start_end, starts, bounds, fail_on_data_loss=fail_on_data_loss)
@@ -177,8 +177,8 @@ def _check_bounds(
     *,
     fail_on_data_loss: bool,
 ) -> None:
-    """Raise OptionError[OFFSETS_OUT_OF_RANGE], with all of them, for ``offsets`` above the max offset of their queue,
-    and with ``fail_on_data_loss`` also below the min offset."""
+    """Raise OptionError[OFFSETS_OUT_OF_RANGE], with all of them, for ``offsets`` after the max offset of their queue.
+    With ``fail_on_data_loss`` also for those before the min offset."""
     unavailable = [
         f"{queue}: {offsets[queue]} [{held.min_offset}, {held.max_offset}]"
         for queue, held in bounds.items()

@@ -59,11 +59,11 @@ class RocketMQBatchReader(DataSourceReader):
     @raising_without_traceback
     def partitions(self) -> Sequence[InputPartition]:
         """Set the log context and return tasks that read all planned ranges, or one that reads nothing. The first call
-        for a DataFrame requests routes and bounds, waits, and stores the plan on this machine; later ones reuse it, or
-        request again if it could not be stored.
+        for a DataFrame requests routes and bounds, waits, and stores the plan on this machine. Later ones reuse the
+        plan, or request again if it could not be stored.
 
-        Raises OptionError for assigned queues that do not exist, and for start and end offsets that queues do not have;
-        RouteError, TransportError and BrokerError of unavailable topics and servers.
+        Raises OptionError for assigned queues that do not exist, and for start and end offsets that queues do not have.
+        Raises RouteError, TransportError and BrokerError of unavailable topics and servers.
         """
         from rocketmq_spark.source.batch.batch_plan import plan_of_load
 
@@ -76,8 +76,8 @@ class RocketMQBatchReader(DataSourceReader):
         return [_partition(task, plan.ranges, plan.masters) for task in tasks] or [NOTHING]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Set the log context, and return an iterator over record batches: the messages of the partition's ranges that
-        match the filter, in order within each queue. It pulls when Spark iterates: see ``read_ranges``."""
+        """Set the log context, and return an iterator over record batches. They have the messages of the partition's
+        ranges that match the filter, in order within each queue. It pulls when Spark iterates: see ``read_ranges``."""
         from rocketmq_spark.source.partition_reader import read_ranges
 
         assert isinstance(partition, BatchInputPartition)

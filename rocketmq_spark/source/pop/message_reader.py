@@ -34,9 +34,9 @@ def read_parts(
     client_of: ClientOf = ClusterClient.shared,
 ) -> Iterator[pa.RecordBatch]:
     """Decode ``parts`` and yield the messages that match the subscription, as non-empty batches with the schema
-    ``arrow_schema(schema)``, each of limited size (``in_parts``). A generator: it acts on iteration. Undecodable
-    messages are handled by ``badMessages``: ``deadLetter`` sends them to the dead-letter topic, waits and omits their
-    rows; ``null`` logs them and yields a null body; ``fail`` raises.
+    ``arrow_schema(schema)``, each of limited size (``in_parts``). A generator: it acts on iteration. ``badMessages``
+    handles undecodable messages: ``deadLetter`` sends them to the dead-letter topic, waits and omits their rows;
+    ``null`` logs them and yields a null body; ``fail`` raises.
 
     Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] (with ``fail``, and for a proxy's message with ``deadLetter``),
     [CORRUPT_MESSAGE.RESPONSE] or [MALFORMED_RESPONSE.BODY], and what ``DeadLetterSender`` does."""
@@ -68,8 +68,8 @@ def _decode_splitting(
     decoder: ColumnDecoder, bodies: Sequence[memoryview]
 ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
     """Decode all messages of ``bodies`` together and yield one batch, with its undecodable messages. If the batch would
-    be too large, decode each half of the messages by itself in the same way; a single message that is an inner batch is
-    split by ``_decode_inner_batch``, which raises BatchTooLargeError if one of its messages is too large."""
+    be too large, decode each half of the messages by itself in the same way. A single inner batch is split by
+    ``_decode_inner_batch``, which raises BatchTooLargeError if one of its messages is too large."""
     with suppress(BatchTooLargeError):
         yield decoder.decode_with_undecodable(bodies, 0, MAX_OFFSET)
         return
@@ -115,8 +115,8 @@ def _decode_received(
     part: Part, columns: tuple[str, ...], tags: frozenset[str] | None, policy: UndecodablePopMessages
 ) -> Iterator[pa.RecordBatch]:
     """Decode messages that a proxy delivered and yield batches of ``columns``, which may be empty. ``tags``: keep
-    messages with one of these; None: all. Before a batch, ``policy`` logs each of its undecodable messages, whose rows
-    have a null body, or raises what ``UndecodablePopMessages.apply_mode`` does."""
+    messages with one of these; None: all. Before a batch, ``policy`` logs each undecodable message, whose row has a
+    null body, or raises what ``UndecodablePopMessages.apply_mode`` does."""
     from rocketmq_spark.wire.grpc.message_columns import decode_received
 
     for batch, unreadable in decode_received(part.body, columns, broker_name=part.broker_name, tags=tags):

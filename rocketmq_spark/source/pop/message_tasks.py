@@ -37,21 +37,21 @@ class Part(NamedTuple):
 def tasks_of(
     received: Sequence[ReceivedMessage], max_records: int | None, *, with_handles: bool = False
 ) -> list[tuple[Part, ...]]:
-    """Split ``received``, in order, into tasks of at most ``TASK_BYTES`` of records, or one larger message, and at most
-    ``max_records`` messages (None: TASK_MESSAGES); [] without messages. In a task they are grouped by broker and
-    format, in order. ``with_handles``: give parts in the stored format the receipt handles of their messages."""
+    """Split ``received``, in order, into tasks; [] without messages. A task has at most ``TASK_BYTES`` of records, or
+    one larger message, and at most ``max_records`` messages (None: TASK_MESSAGES). In a task they are grouped by broker
+    and format, in order. ``with_handles``: give parts in the stored format the receipt handles of their messages."""
     max_messages = max_records or TASK_MESSAGES
     return [tuple(_parts(part_messages, with_handles)) for part_messages in _cut(received, TASK_BYTES, max_messages)]
 
 
 def extra_string_columns(options: ReadOptions) -> tuple[str, ...]:
     """Return the names of string columns that a schema may have beside the fixed ones: the property columns of
-    ``options``, and in any case the receipt handle's."""
+    ``options``, and always the receipt handle's."""
     return (*options.property_columns, RECEIPT_HANDLE)
 
 
 def receipt_handle(one: ReceivedMessage) -> str:
-    """Return a stored message's receipt handle as a proxy formats it: the broker's handle, a blank, and the message's
+    """Return a stored message's receipt handle in a proxy's format: the broker's handle, a blank, and the message's
     offset in the commit log, from its record."""
     (commit_log_offset,) = _COMMIT_LOG_OFFSET.unpack_from(one.record)
     return f"{one.handle.text} {commit_log_offset}"

@@ -51,11 +51,11 @@ class PopOffset:
 
     @classmethod
     def from_json(cls, value: Any, options: ReadOptions) -> PopOffset:
-        """Drop the fields that only the query progress has, and parse the others, a dict of ``to_json``.
+        """Drop the fields that only the query progress has, and parse the rest, a dict of ``to_json``.
 
         Raises OptionError[CHECKPOINT_OPTION_CHANGED] for an offset of queue-based reads, of another group, or with
-        handles that only a proxy can read while ``endpoints`` is not set; OptionError[INCOMPATIBLE_CHECKPOINT] for any
-        other value that ``to_json`` does not return, such as another version or spelling.
+        handles that only a proxy can read while ``endpoints`` is not set. Raises OptionError[INCOMPATIBLE_CHECKPOINT]
+        for any other value that ``to_json`` does not return, such as another version or spelling.
         """
         value = without_progress(value)
         try:

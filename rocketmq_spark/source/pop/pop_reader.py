@@ -78,9 +78,9 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
 
     @raising_without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Start to receive if that is not done yet, acknowledge the batch that ends at ``start``, wait for messages,
-        put them into the next batch, and return its end: see ``PopRun.latest_offset``. Return ``start`` itself if there
-        are none, or if a stop was requested.
+        """Start to receive unless this is done. Acknowledge the batch that ends at ``start``, wait for messages, put
+        them into the next batch, and return its end: see ``PopRun.latest_offset``. Return ``start`` itself if there are
+        none, or if a stop was requested.
 
         Raises what ends the query, see ``docs/reference/errors.md``; OptionError[INVALID_OPTION_VALUE] for a ``limit``
         that is neither a number of rows nor unlimited.
@@ -102,7 +102,7 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the messages of the batch that ends at ``end`` as tasks, and mark the batch as logged in the spool;
         ``start`` is ignored. See ``PopRun.batch``, also for errors. An earlier start's batch that is not in the spool
-        has no tasks: its messages are released, and the call waits for that."""
+        has no tasks: release its messages and wait."""
         run = self._started_run()
         messages = run.batch(self._read(end))
         max_messages = self._options.max_records_per_partition
@@ -116,15 +116,15 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         """Do nothing: this is only a hint. The next ``latestOffset`` completes the batch that ends at ``end``."""
 
     def stop(self) -> None:
-        """End the run, if there is one: acknowledge completed messages, release prefetched ones, wait for both up to 10
-        s, close all connections, and remove the control folder. Idempotent."""
+        """End the run, if there is one. Acknowledge completed messages, release prefetched ones, and wait for both up
+        to 10 s. Then close all connections, and remove the control folder. Idempotent."""
         if self._run is not None:
             self._run.stop()
             self._run = None
 
     def _read(self, value: dict[str, Any]) -> PopOffset:
-        """Parse an offset, and cache the last one with its value: an equal value returns the same object, as in idle
-        calls. Raises what ``PopOffset.from_json`` does."""
+        """Parse an offset, and cache the last one with its value. An equal value, as in idle calls, returns the same
+        object. Raises what ``PopOffset.from_json`` does."""
         if self._last is None or self._last[0] != value:
             self._last = value, PopOffset.from_json(value, self._options)
         return self._last[1]

@@ -78,22 +78,21 @@ class PopRun(Run):
 
     def latest_offset(self, start: PopOffset, max_messages: int | None) -> PopOffset:
         """Acknowledge the batch that ends at ``start``, start the next one, store it in the spool if there is one, and
-        return its end; ``max_messages`` None: MAX_PREFETCHED (10,000).
+        return its end. ``max_messages``: None: MAX_PREFETCHED (10,000).
 
         Without messages, wait and return ``start``: with ``is_available_now`` once the brokers are empty, else once all
-        have responded, and with ``control_before`` not before ``REDELIVERY_WITHIN_MS`` after the construction. On a
-        stop request, start no batch: return ``start`` within ``IDLE_WAIT_S``, and stop receiving once completed
-        messages are acknowledged. After a signal has ended the run, return ``start`` after a short pause. Raises what
-        ``Receiver`` does, and
-        LocalProtocolError[BATCH_SKIPPED] if ``start`` is not the end of the last batch.
+        have responded. With ``control_before`` wait at least ``REDELIVERY_WITHIN_MS`` after the construction. On a stop
+        request, start no batch: return ``start`` within ``IDLE_WAIT_S``, and stop receiving once completed messages are
+        acknowledged. After a signal has ended the run, return ``start`` after a short pause. Raises what ``Receiver``
+        does, and LocalProtocolError[BATCH_SKIPPED] if ``start`` is not the end of the last batch.
         """
         self._pause_if_ended()
         return self._call_unless_ended(lambda: self._plan(start, max_messages or MAX_PREFETCHED), start)
 
     def _plan(self, start: PopOffset, max_messages: int) -> PopOffset:
-        """Do what ``latest_offset`` describes, without its checks for a signal: start to receive, release what killed
-        starts left in the spool, and wait in steps of ``IDLE_WAIT_S`` for messages, a stop request, or the end of an
-        idle call. Return the batch's end, or ``start`` itself if there is no batch. Raises the errors of
+        """Do what ``latest_offset`` describes, without its checks for a signal. Start to receive, and release messages
+        that killed starts left in the spool. Wait in steps of ``IDLE_WAIT_S`` for messages, a stop request, or the end
+        of an idle call. Return the batch's end, or ``start`` itself if there is no batch. Raises the errors of
         ``latest_offset``."""
         if self._in_flight and (start.epoch, start.number) != (self._epoch, self._number):
             raise LocalProtocolError("BATCH_SKIPPED", number=self._number)
@@ -121,9 +120,9 @@ class PopRun(Run):
             self._receiver.wait(IDLE_WAIT_S)
 
     def _try_become_idle(self) -> bool:
-        """Return whether the call may end without a batch. With ``is_available_now``: whether the brokers are empty,
-        without waiting. Else return False at once until all brokers have responded, and the time to await redelivery
-        after a restart is over. From then on wait up to ``IDLE_WAIT_S``, and return whether no message is
+        """Return whether the call may end without a batch. With ``is_available_now`` return whether the brokers are
+        empty, without waiting. Otherwise return False at once until all brokers have responded, and the time to await
+        redelivery after a restart is over. From then on wait up to ``IDLE_WAIT_S``, and return whether no message is
         prefetched."""
         if self._is_available_now:
             return self._receiver.is_empty
@@ -133,9 +132,9 @@ class PopRun(Run):
         return False
 
     def _mark_completed(self, start: PopOffset) -> None:
-        """Mark the batch that ends at ``start`` as completed. This start's batch: drop its messages, acknowledge them
-        and wait, see ``Receiver.mark_completed``, and delete it and those before from the spool. An earlier start's
-        batch: see ``EarlierBatch.mark_completed``. Do nothing for one without handles, such as the initial offset."""
+        """Mark the batch that ends at ``start`` as completed. If it is this start's, drop its messages, acknowledge
+        them and wait (``Receiver.mark_completed``), and delete it and earlier ones from the spool. For an earlier
+        start's call ``EarlierBatch.mark_completed``. Do nothing for one without handles, such as the initial offset."""
         if start.epoch == self._epoch:
             self._in_flight = ()
             self._receiver.mark_completed(start.number)
@@ -160,9 +159,9 @@ class PopRun(Run):
         return messages
 
     def report(self, epoch_ms: int) -> dict[str, Any] | None:
-        """Return what the query progress shows as ``latestOffset``, without any request: message counts since this
-        start, numbers of prefetched and in-flight messages, outages, and the control folder. None once the run has
-        ended."""
+        """Return the fields that the query progress shows as ``latestOffset``, without any request. They are message
+        counts since this start, numbers of prefetched and in-flight messages, outages, and the control folder. None
+        once the run has ended."""
         return self._call_unless_ended(lambda: self._progress_report(epoch_ms), None)
 
     def _report_deleted(self, deleted: Sequence[QueueRange]) -> None:
@@ -181,8 +180,8 @@ class PopRun(Run):
         return counts | retained | {"outages": outages, CONTROL: self._drain.control._asdict()}
 
     def _leave(self) -> None:
-        """Stop the receiver, which waits (see ``Receiver.stop``). Then, even if that raises, remove the control folder
-        and close the spool."""
+        """Stop the receiver, which waits (``Receiver.stop``). Then, even after an error, remove the control folder and
+        close the spool."""
         try:
             self._receiver.stop()
         finally:
@@ -201,9 +200,8 @@ log = logging.getLogger(__name__)
 
 
 class EarlierBatch:
-    """The batch that an earlier start of the query logged last; Spark replays it, or treats it as completed.
-
-    Not thread-safe. Methods raise what the receiver does, and may be called again after that.
+    """The batch that an earlier start of the query logged last; Spark replays it, or treats it as completed. Not
+    thread-safe. Methods raise what the receiver does, and may be called again afterwards.
     """
 
     def __init__(self, receiver: Receiver, spool: Spool | None) -> None:
@@ -223,8 +221,8 @@ class EarlierBatch:
 
     def _load(self, end: PopOffset) -> tuple[ReceivedMessage, ...]:
         """If the spool has the batch, mark it as logged there and return all its messages. Those that are not long
-        expired are extended from now on, until ``mark_completed``. Without the batch, or without a spool, release the
-        messages in ``end``, wait until brokers have confirmed that, see ``Receiver.release_logged``, and return ()."""
+        expired are extended from now on, until ``mark_completed``. Otherwise release the messages in ``end``, wait
+        until brokers have confirmed the release (``Receiver.release_logged``), and return ()."""
         if self._spool is None or (messages := self._spool.load(end.epoch, end.number)) is None:
             self._receiver.release_logged(_without_expired(end.handles))
             return ()
@@ -235,7 +233,7 @@ class EarlierBatch:
 
     def release_abandoned(self) -> None:
         """In the first call, delete from the spool the batches of starts that ended before Spark had logged any of
-        their batches. Log that, and start to release their messages, without waiting. Messages that cannot be released
+        their batches. Log it, and start to release their messages, without waiting. Messages that cannot be released
         are redelivered when they expire. Do nothing in later calls, and without a spool. Raises
         OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be deleted."""
         if self._spool is not None and not self._has_released:
@@ -250,8 +248,8 @@ class EarlierBatch:
                 self._receiver.try_release(_without_expired([one.handle for one in abandoned]))
 
     def mark_completed(self, end: PopOffset) -> None:
-        """Acknowledge the batch that ends at ``end`` and wait, see ``Receiver.mark_completed``. Then, with a spool,
-        release the messages of later batches of the same start and wait, see ``Receiver.release_logged``: Spark has not
+        """Acknowledge the batch that ends at ``end`` and wait, see ``Receiver.mark_completed``. With a spool, then
+        release the messages of the same start's later batches and wait (``Receiver.release_logged``): Spark has not
         logged them, so they are in no sink. Then delete all batches of that start from the spool. Do nothing once this
         has succeeded. Raises OptionError[SPOOL_DIR_UNUSABLE] too."""
         if self._is_completed:
@@ -267,10 +265,9 @@ class EarlierBatch:
 
 
 def _without_expired(handles: Sequence[ReceiptHandle]) -> list[ReceiptHandle]:
-    """Return ``handles`` without those for which ``is_long_expired`` is True, and log how many these are by broker. No
-    request is made for them: their brokers may be removed, or never existed.
-
-    A handle that is omitted once is omitted by each later start, so none acknowledges a message that no sink received.
+    """Return ``handles`` without those for which ``is_long_expired`` is True, and log the number of these by broker.
+    They get no request: their brokers may be removed, or never existed. A handle that is omitted once is omitted by
+    each later start, so none acknowledges a message that no sink received.
     """
     epoch_ms = int(time.time() * 1000)
     retained = [one for one in handles if not (isinstance(one, BrokerHandle) and one.is_long_expired(epoch_ms))]

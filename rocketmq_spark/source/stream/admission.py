@@ -31,10 +31,10 @@ class TriggerDelay:
         self._last_batch_ms: int | None = None
 
     def decide(self, available: int, now_ms: int, *, is_full: bool = False) -> bool:
-        """Return whether to delay a batch of ``available`` offsets, and store that as ``is_active``: it has fewer than
-        the minimum, and the last ``record_planned``, by the caller for each batch, is less than ``max_delay_ms`` ago.
-        Not delayed: an empty batch, one before the first ``record_planned``, and one with ``is_full``: it has reached a
-        maximum, so more offsets would not be in it. ``now_ms``: by the same clock, which does not go back."""
+        """Return whether to delay a batch of ``available`` offsets, and store this as ``is_active``. A batch is delayed
+        if it has fewer than the minimum, and the last ``record_planned``, by the caller for each batch, is less than
+        ``max_delay_ms`` ago. Not delayed: an empty batch, one before the first ``record_planned``, and one with
+        ``is_full``, which has reached a maximum. ``now_ms``: by the same clock, which does not go back."""
         is_small = 0 < available < self._min_offsets and not is_full
         self.is_active = is_small and self.remaining_ms(now_ms) > 0
         return self.is_active
@@ -69,13 +69,13 @@ class Admission:
         now_ms: int,
         probe_sizes: ProbeSizes = lambda _offsets: {},
     ) -> dict[MessageQueue, QueueProgress]:
-        """Return the next range of each queue that gets a share, see ``plan_batch``; {} while ``minOffsetsPerTrigger``
-        delays a batch. No batch is delayed with ``targets`` (AvailableNow), or without ``limit`` (Once), which also
-        disables 'maxBytesPerTrigger'.
+        """Return the next range of each queue that gets a share, see ``plan_batch``. Return {} while
+        ``minOffsetsPerTrigger`` delays a batch. No batch is delayed with ``targets`` (AvailableNow), or without
+        ``limit`` (Once), which also disables 'maxBytesPerTrigger'.
 
-        With 'maxBytesPerTrigger', queues of which no task has reported sizes are estimated by the size of their first
-        unplanned message, which ``probe_sizes`` returns: so is the first batch after each start. It is called for at
-        most ``MAX_PROBED_QUEUES`` queues.
+        With 'maxBytesPerTrigger', a queue without a task's report of sizes, as in the first batch after each start, is
+        estimated by the size of its first unplanned message. ``probe_sizes`` returns it, for at most
+        ``MAX_PROBED_QUEUES`` queues in a call.
         """
         unplanned = unplanned_offsets(positions, bounds, targets)
         max_bytes = None if limit is None else self._max_bytes

@@ -14,8 +14,8 @@ log = logging.getLogger(__name__)
 
 
 class AvailableNowTargets:
-    """Ends of an ``availableNow`` run: the max offset of each queue of its topics, owned or not, when it started, and
-    whether the group has reached them. ``timeout_ms``: maximum time without progress of other members. Not
+    """Ends of an ``availableNow`` run: the max offset of each queue of its topics, owned or not, when it started.
+    Decides whether the group has reached them. ``timeout_ms``: maximum time without progress of other members. Not
     thread-safe."""
 
     def __init__(self, timeout_ms: int) -> None:
@@ -29,8 +29,8 @@ class AvailableNowTargets:
         self._logged: frozenset[MessageQueue] = frozenset()
 
     def fix_targets(self, snapshot: MetadataSnapshot) -> None:
-        """Set the targets to the max offsets of ``snapshot`` if it is the first complete one. Before that, ``offsets``
-        is empty, so nothing is read. Later calls only remove the targets of topics that ``snapshot`` lacks, which are
+        """Set the targets to the max offsets of ``snapshot`` if it is the first complete one. Until then ``offsets`` is
+        empty, so nothing is read. Later calls only remove the targets of topics that ``snapshot`` lacks, which are
         deleted."""
         if snapshot.is_complete and not self._is_fixed:
             self.offsets = {queue: bounds.max_offset for queue, bounds in snapshot.bounds.items()}
@@ -56,8 +56,8 @@ class AvailableNowTargets:
     def lagging_brokers(
         self, at_slaves: Collection[str], start: SourceOffset, stored: Mapping[MessageQueue, int | None]
     ) -> set[str]:
-        """Return the brokers in ``at_slaves``, which are read at a slave, that have a target which neither this query
-        nor the group has reached: their masters may have more messages. Before the targets are fixed, return all of
+        """Return the brokers in ``at_slaves`` with a target that neither this query nor the group has reached. They are
+        read at a slave, and their masters may have more messages. Before the targets are fixed, return all of
         ``at_slaves``."""
         if not at_slaves:
             return set()
@@ -71,9 +71,9 @@ class AvailableNowTargets:
         now_ms: int,
         lagging_brokers: Collection[str] = (),
     ) -> bool:
-        """Return whether the run may end: all targets are reached, by this query or the group, or the rest has not
-        changed for the timeout, which is logged as a warning. False before the targets are fixed. False, with the
-        timeout restarted, if there are ``lagging_brokers``: the query waits for their masters. Set
+        """Return whether the run may end. All targets must be reached, by this query or the group, or the rest have not
+        changed for the timeout, which is logged as a warning. False before the targets are fixed. With
+        ``lagging_brokers`` restart the timeout and return False: the query waits for their masters. Set
         ``awaits_other_members``; log the wait for them."""
         if not self._is_fixed:
             return False

@@ -40,7 +40,7 @@ def run_available_now(
 ) -> StreamingQuery:
     """Run a query until it has read, written and committed to its group all messages that were available at its start.
 
-    The source's row limits apply to each batch. On Spark 4.2 and newer this is one run with ``availableNow=True``; on
+    The source's row limits apply to each batch. On Spark 4.2 and newer this is one run with ``availableNow=True``. On
     4.0 and 4.1 more runs follow a run that had a batch, on the same checkpoint, and ``start`` is called for each.
     Messages that arrive meanwhile may be read too.
 
@@ -74,8 +74,8 @@ def _run_to_ends(
     writer: DataStreamWriter, begin: Callable[[DataStreamWriter], StreamingQuery], requests: Sequence[EndRequest]
 ) -> StreamingQuery | None:
     """Start a run and return its query, stopped, once all sources have reached their ends, or once it was stopped from
-    outside. None: a source did not find its request within ``FIND_TIMEOUT_S``. The query is stopped in any case. A
-    failure of the query is raised."""
+    outside. Return None if a source did not find its request within ``FIND_TIMEOUT_S``. The query is stopped in any
+    case. A failure of the query is raised."""
     query = begin(writer.trigger(processingTime="0 seconds"))
     deadline = time.monotonic() + FIND_TIMEOUT_S
     try:
@@ -101,7 +101,7 @@ def _one_run(writer: DataStreamWriter, start: Callable[[DataStreamWriter], Strea
 
 def _end_requests(query: StreamingQuery) -> list[EndRequest]:
     """Create an end request for each source of this connector, each once the previous start has left, and return them.
-    []: there is no such source, or one of them cannot receive a request; then all created requests are withdrawn."""
+    Return [] without such a source, or, with all created ones withdrawn, if one source cannot receive a request."""
     requests: list[EndRequest] = []
     for control in map(Control.shown_in, progress_of_end_offsets(query)):
         request = None if control is None else _make_request(control)
@@ -114,9 +114,9 @@ def _end_requests(query: StreamingQuery) -> list[EndRequest]:
 
 
 def _make_request(control: Control) -> EndRequest | None:
-    """Wait until the previous start has left and so removed its folder, at most ``LEAVE_TIMEOUT_S``; then, also after
-    the timeout, create the request and return it. None if it cannot be created, as when the folder still exists (see
-    ``EndRequest.create``), and at once if the driver's machine has another name."""
+    """Wait until the previous start has left and so removed its folder, at most ``LEAVE_TIMEOUT_S``. Then, also after
+    the timeout, create the request and return it. Return None if it cannot be created, as when the folder still exists
+    (``EndRequest.create``). Return None at once if the driver's machine has another name."""
     if control.host != platform.node():
         return None
     deadline = time.monotonic() + LEAVE_TIMEOUT_S

@@ -62,8 +62,8 @@ and compares the offset."""
 
 
 def idle_wait_ms(queue_count: int) -> int:
-    """Return how long an idle call waits for a change: IDLE_WAIT_MS, or, if that is longer, 1 ms per
-    IDLE_WAIT_QUEUES_PER_MS queues of the offset."""
+    """Return how long an idle call waits for a change: IDLE_WAIT_MS, or 1 ms per IDLE_WAIT_QUEUES_PER_MS queues of the
+    offset if this is longer."""
     return max(IDLE_WAIT_MS, queue_count // IDLE_WAIT_QUEUES_PER_MS)
 
 
@@ -91,7 +91,8 @@ class Drain(Protocol):
 
 
 class BatchPlanner:
-    """Planner of the micro-batches of one run of a query. Used by one thread, the source runner's main thread."""
+    """Planner of the micro-batches of one run of a query. Idle: nothing to read now. Draining: a graceful stop was
+    requested. Used by one thread, the source runner's main thread."""
 
     def __init__(self, member: Member, options: ReadOptions, drain: Drain, clock: Clock) -> None:
         self._member = member
@@ -122,10 +123,10 @@ class BatchPlanner:
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
         """Commit ``start``, whose messages are in the sink, wait for work, plan, and return the next micro-batch's end.
         If there is nothing to read, return ``start`` itself, or ``TopicStarts.idle_offset``, once all brokers have
-        responded and start positions of an empty ``start`` are confirmed; also after queues are released for a graceful
-        stop. While ``availableNow`` awaits other members, return a batch without rows every 2 s. ``limit``: offsets;
-        None: no limit and no minimum. Raises DataLossError (``failOnDataLoss``), what ``Membership.refresh_metadata``
-        does, and RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL]."""
+        responded and start positions of an empty ``start`` are confirmed. Return it also after queues are released for
+        a graceful stop. While ``availableNow`` awaits other members, return a batch without rows every 2 s. ``limit``:
+        maximum number of offsets; None: no limit and no minimum. Raises DataLossError (``failOnDataLoss``), what
+        ``Membership.refresh_metadata`` does, and RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL]."""
         self._mark_completed(start)
         wait_ms = idle_wait_ms(len(start.queues))
         began_ms = self._clock()
@@ -147,8 +148,8 @@ class BatchPlanner:
                 return start.after_waiting()
 
     def _mark_completed(self, start: SourceOffset) -> None:
-        """Mark each queue's offset in ``start`` as completed, at every call until one finds it owned; commit these and
-        unconfirmed ones, wait, and add what tasks have reported. Do nothing once all are found and confirmed."""
+        """Mark each queue's offset in ``start`` as completed, at every call until one finds it owned. Commit these and
+        unconfirmed ones, wait, and add reports of tasks. Do nothing once all are found and confirmed."""
         if start is not self._completed:
             self._completed, self._completion_reported = start, set()
         if len(self._completion_reported) == len(start.queues) and not self._is_unconfirmed:
@@ -166,8 +167,9 @@ class BatchPlanner:
             self._admission.sizes.add(membership.task_reports.take_sizes())
 
     def _await_work(self, wait_ms: int) -> bool:
-        """Return whether to plan: True at once if a refresh is due; with a delayed batch, after the rest of the delay,
-        at most ``wait_ms``; else whether there was a change, for which this waits up to ``wait_ms``."""
+        """Return whether to plan. If a refresh is due, return True at once. With a delayed batch, wait for the rest of
+        the delay, at most ``wait_ms``, and return True. Otherwise wait up to ``wait_ms`` for a change, and return
+        whether there was one."""
         if self._missing.is_due(self._clock()) or self._member.has_lost_connection(self._verified.links):
             return True
         if self._admission.delay.is_active:
@@ -177,8 +179,8 @@ class BatchPlanner:
         return self._must_refresh or self._member.wait_for_change(self._positions, wait_ms)
 
     def _try_become_idle(self, start: SourceOffset) -> bool:
-        """Return whether ``latest_offset`` may return without a batch: with ``availableNow`` by ``_try_end_run``; else
-        once a snapshot was complete and, if ``start`` is empty, all topics have started."""
+        """Return whether ``latest_offset`` may return without a batch. With ``availableNow`` call ``_try_end_run``.
+        Otherwise a snapshot must have been complete and, if ``start`` is empty, all topics have started."""
         if self._targets is not None:
             return self._try_end_run(start, self._targets)
         if not self._has_complete_snapshot:
@@ -186,9 +188,9 @@ class BatchPlanner:
         return bool(start.queues) or self._starts.is_complete
 
     def _try_end_run(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
-        """Commit ``start``; return whether the run may end: the group has reached the targets, or other members made no
-        progress for the timeout, and all offsets are confirmed. Return False, and only restart the timeout, while
-        unavailable queues are awaited or ``groupOffsets`` is not applied."""
+        """Commit ``start``, and return whether the run may end. The group must have reached the targets, or other
+        members made no progress for the timeout, and all offsets must be confirmed. While unavailable queues are
+        awaited, or ``groupOffsets`` is not applied, only restart the timeout and return False."""
         targets.drop(self._missing.dropped)
         if self._missing.awaited or (self._starts.must_reset_group(start) and self._starts.has_queues):
             targets.restart_timeout(self._clock())
@@ -203,8 +205,8 @@ class BatchPlanner:
 
     def _try_release_queues(self, start: SourceOffset) -> bool:
         """Commit completed offsets. Once the brokers have confirmed all, claim the stop request, leave the group and
-        return True; False if it was withdrawn. Until then return False: plan nothing, wait up to ``IDLE_WAIT_MS`` for a
-        change, and refresh after one, which raises for a server that is unresponsive for its limit."""
+        return True; False if it was withdrawn. Until then plan nothing, wait up to ``IDLE_WAIT_MS`` for a change, and
+        return False. Refresh after a change, which raises for a server that is unresponsive for its limit."""
         with self._member.group_lock() as membership:
             is_confirmed = membership.offsets.persist()
             membership.slave_reads.require_masters(brokers_of(membership.offsets.unconfirmed))
@@ -223,8 +225,8 @@ class BatchPlanner:
 
     def recover(self, end: SourceOffset, required: Sequence[QueueRange]) -> tuple[LostRange, ...]:
         """Prepare the replay of the batch that ends at ``end``; call this once, before any plan. Consume the operators'
-        reset mark of each of its queues by a pull, which only its tasks would do else, and record the resets. Return
-        the deleted offsets of ``required``, logged and counted for all tasks, or raise DataLossError."""
+        reset mark of each of its queues by a pull, which otherwise only its tasks would do, and record the resets.
+        Return the deleted offsets of ``required``, logged and counted for all tasks, or raise DataLossError."""
         with self._member.group_lock() as membership:
             membership.resets.consume_marks([one.queue for one in end.ranges()])
             self.masters = membership.masters
@@ -276,8 +278,9 @@ class BatchPlanner:
         self._has_complete_snapshot |= is_full and not queues and not self._missing.awaited
 
     def _to_plan(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> list[MessageQueue]:
-        """Return owned queues with bounds, sorted, in ``start`` or of a started topic, if they have unread offsets, are
-        unverified or ``OffsetCommitter.suspect``; then RELEASING suspect ones. [] until ``groupOffsets`` is applied."""
+        """Return, sorted, the owned queues with bounds, in ``start`` or of a started topic, that have unread offsets,
+        are unverified or ``OffsetCommitter.suspect``. Append RELEASING suspects. [] until ``groupOffsets`` is
+        applied."""
         if self._starts.must_reset_group(start):
             return []
         return [
@@ -295,7 +298,7 @@ class BatchPlanner:
     def _resolve_positions(
         self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
     ) -> tuple[MetadataSnapshot, dict[MessageQueue, Position]]:
-        """Resolve where the queues of ``stored`` resume, raise the group's offsets to it, or lower them to it where a
+        """Resolve where the queues of ``stored`` resume. Raise the group's offsets to it, or lower them to it where a
         queue no longer reaches them, and wait. Then apply operators' resets, but not before ``groupOffsets``. Return
         ``snapshot`` with the bounds used, and, by queue, the positions that are confirmed or at a slave."""
         facts = collect_facts(membership, self._verified, start, snapshot, stored)
@@ -333,7 +336,7 @@ class BatchPlanner:
 
     def _apply_resets(self, membership: Membership, snapshot: MetadataSnapshot) -> dict[MessageQueue, Position]:
         """Replace the offsets of owned queues by operators' pending resets, and wait. Log the confirmed ones, return
-        their positions, and discard them as pending; also discard resets of queues that are not owned."""
+        their positions, and discard them as pending. Discard also resets of queues that are not owned."""
         resets = reset_positions(membership.prune_resets(), snapshot)
         applied = membership.offsets.replace_offsets(resets)
         for queue in applied:

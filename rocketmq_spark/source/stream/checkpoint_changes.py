@@ -1,8 +1,8 @@
-"""Options that differ from those of a checkpoint: an error or a warning, depending on what the query would lose. Pure.
+"""Options that differ from those of a checkpoint: an error or a warning, depending on the query's loss. Pure.
 
-An offset shows the topics of its positions, since version 2 the group, message model and filter that it was planned
-with, since version 3 the topics and ``readRetryTopic``, since version 4 the checkpoint's name, which does not depend on
-options, and in version 5 the pattern. The table in docs/offsets.md is generated from this one; all other options may
+An offset shows the topics of its positions. Since version 2 it shows the group, message model and filter of its query,
+since version 3 the topics and ``readRetryTopic``. Since version 4 it shows the checkpoint's name, which does not depend
+on options, and in version 5 the pattern. The table in docs/offsets.md is generated from this one; all other options may
 change without a message.
 """
 
@@ -39,8 +39,8 @@ class Difference(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Change:
     """Row of the table. ``what``: text for docs/offsets.md; ``option``: the changed option; ``loses``: the reason.
-    ``between``: returns the difference between an offset, with the options that it records, and the current options;
-    None: there is none."""
+    ``between``: returns the difference between an offset, with its recorded options, and the current options, or
+    None."""
 
     what: str
     option: str
@@ -50,8 +50,8 @@ class Change:
 
 
 def planned_with(options: ReadOptions, checkpoint_id: str) -> PlannedWith:
-    """Return what a query writes to its offsets: ``checkpoint_id``, its group, message model, filter, listed topics,
-    sorted, whether it reads the retry topic, and its topic pattern, None without one."""
+    """Return the options that a query writes to its offsets: ``checkpoint_id``, its group, message model, filter,
+    listed topics, sorted, whether it reads the retry topic, and its topic pattern or None."""
     return PlannedWith(
         options.consumer_group,
         options.message_model,
@@ -80,7 +80,7 @@ def _was_selected(before: PlannedWith, topic: str) -> bool:
 
 
 def _unassigned_queues(offset: SourceOffset, _before: object, options: ReadOptions) -> Difference | None:
-    """Return a difference if ``offset`` has positions of queues of a read topic that ``assign`` does not list; else
+    """Return a difference if ``offset`` has positions of queues of a read topic that ``assign`` does not list, or
     None."""
     unassigned = [queue for queue in offset.queues if queue.topic in options.read_topics and not options.reads(queue)]
     if not unassigned:
@@ -94,9 +94,9 @@ def _named(queues: Iterable[MessageQueue]) -> str:
 
 
 def _removed_topics(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
-    """Return a difference if ``offset`` has positions of topics, other than the retry topic, that the options do not
-    select, and that the subscription in ``before`` selected. Without a recorded subscription any such topic counts.
-    Else None."""
+    """Return a difference if ``offset`` has positions of topics that the options do not select, and that the
+    subscription in ``before`` selected. The retry topic does not count. Without a recorded subscription any such topic
+    counts. Otherwise return None."""
     topics = {queue.topic for queue in offset.queues} - {options.retry_topic}
     removed = {topic for topic in topics if not options.selects(topic)}
     now = planned_with(options, "")
@@ -109,7 +109,7 @@ def _removed_topics(offset: SourceOffset, before: PlannedWith | None, options: R
 
 def _removed_retry_topic(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
     """Return a difference if the retry topic is not read now, ``offset`` has positions of it, and the query that
-    planned it read it, or may have: ``before`` or its ``retry_topic`` is None. Else return None."""
+    planned it read it, or may have, as ``before`` or its ``retry_topic`` is None. Otherwise return None."""
     if options.retry_topic in options.read_topics or all(one.topic != options.retry_topic for one in offset.queues):
         return None
     if before is None or before.retry_topic is None:
@@ -118,32 +118,32 @@ def _removed_retry_topic(offset: SourceOffset, before: PlannedWith | None, optio
 
 
 def _changed_group(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
-    """Return a difference if the group is not that of ``before``; None if it is, or without ``before``."""
+    """Return a difference if the group is not that of ``before``. None if it is, or without ``before``."""
     return None if before is None else _differing(before.consumer_group, options.consumer_group)
 
 
 def _changed_filter(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
-    """Return a difference if the filter is not that of ``before``; None if it is, or without ``before``."""
+    """Return a difference if the filter is not that of ``before``. None if it is, or without ``before``."""
     return None if before is None else _differing(before.sub_expression, str(options.message_filter))
 
 
 def _to_clustering(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
-    """Return a difference if the message model has changed to CLUSTERING; else None."""
+    """Return a difference if the message model has changed to CLUSTERING, or None."""
     return None if options.message_model == BROADCASTING else _changed_model(before, options)
 
 
 def _to_broadcasting(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
-    """Return a difference if the message model has changed to BROADCASTING; else None."""
+    """Return a difference if the message model has changed to BROADCASTING, or None."""
     return _changed_model(before, options) if options.message_model == BROADCASTING else None
 
 
 def _changed_model(before: PlannedWith | None, options: ReadOptions) -> Difference | None:
-    """Return a difference if the message model is not that of ``before``; None if it is, or without ``before``."""
+    """Return a difference if the message model is not that of ``before``. None if it is, or without ``before``."""
     return None if before is None else _differing(before.message_model, options.message_model)
 
 
 def _differing(before: str, now: str) -> Difference | None:
-    """Return the difference of two recorded values; None if they are equal."""
+    """Return the difference of two recorded values, or None if they are equal."""
     return None if before == now else Difference(before, now)
 
 
@@ -207,8 +207,8 @@ CHANGES: Final = (
 
 def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
     """Return the warnings for a query that resumes from ``offset``; [] without a change. Log nothing. An offset of
-    version 1 shows only changes of what it has positions of. Raises OptionError[CHECKPOINT_OPTION_CHANGED] for the
-    first change that is an error."""
+    version 1 shows only changes of its queues and topics. Raises OptionError[CHECKPOINT_OPTION_CHANGED] for the first
+    change that is an error."""
     warnings = []
     for change in CHANGES:
         difference = change.between(offset, offset.planned_with, options)

@@ -2,7 +2,7 @@
 query. ``run_available_now`` requests in it that the next start ends at the current max offsets.
 
 Before Spark 4.2 the query progress of a restart shows the last logged offset until a batch is planned, and with it the
-folder of the start that planned it. So the next start takes over that folder, unless its runner is still alive: a
+folder of the start that planned it. So the next start takes over this folder, unless its runner is still alive. A
 runner holds a lock on its folder.
 """
 
@@ -50,8 +50,8 @@ class ControlFolder:
             raise
 
     def cleanup(self) -> None:
-        """Remove the folder, ignoring errors, and release its lock. Later calls have no effect: a folder of this name
-        that is created afterwards belongs to the next start."""
+        """Remove the folder, ignoring errors, and release its lock. Later calls have no effect, because a folder of
+        this name that is created afterwards belongs to the next start."""
         if self._lock >= 0:
             shutil.rmtree(self.name, ignore_errors=True)
             os.close(self._lock)
@@ -64,11 +64,11 @@ def new_folder() -> ControlFolder:
 
 
 def take_over(before: Control) -> ControlFolder | None:
-    """Lock the folder of an earlier start, created again if it is missing; delete the files of graceful stops in it,
+    """Lock the folder of an earlier start, created again if it is missing. Delete the files of graceful stops in it,
     and return it. A file ``end`` of an ``EndRequest`` stays.
 
-    None: its runner is still alive, it belongs to another user, or ``new_folder`` cannot have created it on this
-    machine, as a checkpoint may come from anywhere.
+    Return None if its runner is still alive, it belongs to another user, or ``new_folder`` cannot have created it on
+    this machine, as a checkpoint may come from anywhere.
     """
     path = before.path
     if not is_ours(path):
@@ -89,10 +89,10 @@ def is_ours(path: Path) -> bool:
 
 
 class EndRequest:
-    """Request that the next start of a query ends at the max offsets of its first metadata refresh.
+    """Request to end the next start of a query at the max offsets of its first metadata refresh.
 
-    The requester creates the folder of the previous start again, with a file ``end`` that it keeps locked while it
-    waits. The next start renames the file to ``ending``, and creates ``ended`` when all of these messages are read and
+    The requester creates the folder of the previous start again, and keeps a file ``end`` in it locked while it waits.
+    The next start renames the file to ``ending``, and creates ``ended`` when all of these messages are read and
     completed. A file that a killed requester left has no lock, and is no request. Not thread-safe.
     """
 
@@ -103,9 +103,9 @@ class EndRequest:
 
     @classmethod
     def create(cls, before: Control) -> EndRequest | None:
-        """Create the folder of ``before`` again, with a locked request for the next start, and return it. None if the
-        folder exists, because the start of ``before`` has not left yet, if the driver is not on this machine, or if the
-        disk fails."""
+        """Create the folder of ``before`` again, with a locked request for the next start, and return it. Return None
+        if the folder exists, because the start of ``before`` has not left yet, if the driver is on another machine, or
+        if the disk fails."""
         if not is_ours(before.path):
             return None
         with suppress(OSError):
@@ -152,10 +152,10 @@ class EndRequest:
             self._lock = None
 
 
-def _is_locked(name: str, folder: int) -> bool:
-    """Return whether another process holds the lock on a file of ``folder``; acquire the lock for that, and release it.
+def _is_locked(name: str, folder_descriptor: int) -> bool:
+    """Return whether another process holds the lock on a file of the folder. If none does, lock the file for a moment.
     Raises OSError for a missing file."""
-    file = os.open(name, os.O_RDWR | os.O_NOFOLLOW, dir_fd=folder)
+    file = os.open(name, os.O_RDWR | os.O_NOFOLLOW, dir_fd=folder_descriptor)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,6 +1,6 @@
 """Drain: handshake of a graceful stop, between a requester and a source runner. Pure: one table, represented by files.
 
-The two processes share only a folder. A file in it shows the state, and a file can be renamed only once: if a runner
+The two processes share only a folder. A file in it shows the state, and a file can be renamed only once. If a runner
 claims a request while its requester withdraws it, one of them succeeds.
 """
 
@@ -28,7 +28,7 @@ class Control(NamedTuple):
 
     @classmethod
     def shown_in(cls, report: Any) -> Control | None:
-        """Return the control folder in the progress fields of a source; None for another connector, or any other
+        """Return the control folder in the progress fields of a source. Return None for another connector, or any other
         value."""
         try:
             host, folder = report[CONTROL]["host"], report[CONTROL]["folder"]

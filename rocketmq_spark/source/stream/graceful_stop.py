@@ -44,9 +44,9 @@ DRAIN_TIMEOUT_S: Final = 10.0
 
 
 class DrainRequest:
-    """Source runner's end of a graceful stop: its control folder, and the request that it finds there. Construction
-    creates the folder, or takes over ``before``, the folder of an earlier start of the query, which the progress shows
-    until a batch is planned; ``close`` removes it.
+    """Source runner's end of a graceful stop: its control folder, and the request in it. Construction creates the
+    folder, or takes over ``before``, the folder of an earlier start of the query. The progress shows ``before`` until a
+    batch is planned. ``close`` removes the folder.
 
     ``_state`` is as of the last check and of the runner's own actions: a cleanup of the files does not revert it.
 
@@ -64,8 +64,8 @@ class DrainRequest:
         return Control(platform.node(), self._folder.name)
 
     def check_request(self) -> bool:
-        """Create the folder again if a cleanup removed it, update the state, and return whether the query is to end: a
-        request exists, or was claimed earlier."""
+        """Create the folder again if a cleanup removed it, update the state, and return whether the query must end. It
+        must if a request exists, or was claimed earlier."""
         is_requested = self._ensure_folder() and _file(self.control, DrainState.REQUESTED).exists()
         self._apply(DrainEvent.REQUEST if is_requested else DrainEvent.WITHDRAW)
         return self._state is not DrainState.RUNNING
@@ -131,7 +131,7 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
     caller also stops the query. If the query fails after it received the request, its error is raised. A query that has
     ended before is no error. A query with a trigger interval checks for requests only at its next trigger: set
     ``timeout_s`` above it. A query without any progress yet, which still waits for its servers or its topic, cannot
-    receive a request: [GRACEFUL_STOP_TIMEOUT] is raised; it owns no queue, so end it by ``query.stop()``.
+    receive a request, and [GRACEFUL_STOP_TIMEOUT] is raised. It owns no queue, so end it by ``query.stop()``.
     """
     name = str(query.name or query.id)
     requested: set[Control] = set()
@@ -148,10 +148,9 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
 
 def _drain(query: StreamingQuery, name: str, requested: set[Control], deadline: float) -> bool:
     """Request, repeatedly, that each source drains, and wait. Return True once all are drained or the query has ended,
-    False at ``deadline``. Add to ``requested`` each source that receives a request.
-
-    Raises what the query failed with after a request, because it has committed nothing then, and the errors of
-    ``_check_sources`` and ``_check_machine``.
+    False at ``deadline``. Add to ``requested`` each source that receives a request. Raises the query's error if it
+    failed after a request, because it has committed nothing then, and the errors of ``_check_sources`` and
+    ``_check_machine``.
     """
     drained: set[Control] = set()
     while query.isActive:
@@ -176,10 +175,9 @@ def _drain(query: StreamingQuery, name: str, requested: set[Control], deadline: 
 
 def _withdraw_or_stop(name: str, requested: set[Control], timeout_s: int, query: StreamingQuery) -> None:
     """Withdraw the requests after the timeout. If no source has claimed its request, raise what ``_stop_timeout_error``
-    returns; the query continues.
-
-    Else wait, at most ``DRAIN_TIMEOUT_S``, for sources that release their queues. If other ones continue, stop the
-    query and raise MembershipError[GRACEFUL_STOP_INCOMPLETE]; if not, return: the caller stops the query.
+    returns; the query continues. Otherwise wait, at most ``DRAIN_TIMEOUT_S``, for sources that release their queues. If
+    other ones continue, stop the query and raise MembershipError[GRACEFUL_STOP_INCOMPLETE]. If none does, return: the
+    caller stops the query.
     """
     running = _withdraw(requested)
     if running == requested:
@@ -220,8 +218,8 @@ def _touch(control: Control, state: DrainState) -> None:
 
 
 def _request(controls: set[Control]) -> None:
-    """Create in each control folder the file that requests the stop, also where one was created before: the runner may
-    have re-created the folder after a cleanup. Ignore errors, such as for a missing folder."""
+    """Create in each control folder the file that requests the stop. Repeat it where it exists: the runner may have
+    re-created the folder after a cleanup. Ignore errors, such as for a missing folder."""
     for control in controls:
         _touch(control, DrainState.REQUESTED)
 
@@ -245,8 +243,8 @@ def _check_machine(query: str, controls: set[Control]) -> None:
 
 
 def _stop_timeout_error(query: str, left: set[Control], timeout_s: int) -> MembershipError:
-    """Return the error for a query that has not stopped in time: MembershipError[STOP_CONTROL_DIR_MISSING] if the
-    folder of one of ``left`` is missing on this machine, else MembershipError[GRACEFUL_STOP_TIMEOUT]."""
+    """Return the error for a query that has not stopped in time: MembershipError[STOP_CONTROL_DIR_MISSING] if a folder
+    of ``left`` is missing on this machine, else MembershipError[GRACEFUL_STOP_TIMEOUT]."""
     for control in left:
         if not control.path.is_dir():
             return MembershipError(

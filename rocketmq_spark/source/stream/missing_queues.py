@@ -1,7 +1,7 @@
 """Missing queues: behavior of a query while queues that it has read are unavailable. Pure; callers pass the time.
 
-A queue is unavailable if no responding server has it: the name servers' route lacks the queue's broker, or its read
-permission, or has fewer queues, or the topic is deleted. A broker that is in the route and does not respond is
+A queue is unavailable if no responding server has it. The topic is deleted, or the name servers' route lacks the
+queue's broker, its read permission, or the queue's ID. A broker that is in the route and does not respond is
 unresponsive, not unavailable; ``clusterTimeoutMs`` applies to it. The offset keeps the positions of both.
 """
 
@@ -24,7 +24,8 @@ MAX_LISTED_QUEUES: Final = 10
 
 
 class MissingQueues:
-    """Unavailable queues, since when, and whether ``missingQueues`` lets the query continue without them.
+    """Unavailable queues, since when, and whether the query waits for them (awaited) or continues without them
+    (dropped, with ``missingQueues`` ``drop``).
 
     Not thread-safe.
     """
@@ -57,7 +58,7 @@ class MissingQueues:
 
     def is_due(self, now_ms: int) -> bool:
         """Return whether to refresh the metadata of unavailable queues; ``update`` then decides. Due
-        ``REQUEST_PAUSES.longest_ms`` after the last update, because a broker does not report that it has a queue again.
+        ``REQUEST_PAUSES.longest_ms`` after the last update, because a broker does not report that a queue has returned.
         Also due once an ``awaited`` queue has been unavailable for ``missing_queues_limit_ms``. Never due without
         unavailable queues."""
         has_paused = bool(self._since_ms) and now_ms - self._updated_ms >= REQUEST_PAUSES.longest_ms
@@ -67,8 +68,9 @@ class MissingQueues:
         """Replace the recorded queues by ``unavailable``, all queues that are unavailable now, with their brokers' last
         addresses; known ones keep their start time. Update ``outages``. ``start``: positions of these queues.
 
-        Raises RouteError[QUEUES_UNAVAILABLE.TIMEOUT] for queues unavailable for ``missingQueuesTimeoutMs`` with
-        ``missingQueues`` ``wait``; RouteError[QUEUES_UNAVAILABLE.FAIL] at once with ``fail``; neither with ``drop``.
+        Raises RouteError[QUEUES_UNAVAILABLE.TIMEOUT] with ``missingQueues`` ``wait`` for queues unavailable for
+        ``missingQueuesTimeoutMs``. Raises RouteError[QUEUES_UNAVAILABLE.FAIL] at once with ``fail``. ``drop`` raises
+        neither.
         """
         parts = {
             queue: f"{queue} at offset {start.queues[queue].end_offset}, last broker address {address}"

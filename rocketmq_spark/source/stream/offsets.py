@@ -61,7 +61,7 @@ class QueueProgress(NamedTuple):
 class PlannedWith(NamedTuple):
     """Options of the query that planned a batch, as the user writes them; topics sorted. ``sub_expression``: the text
     of the ``MessageFilter``, of type TAG or SQL92. ``subscribe`` and ``retry_topic`` are None in offsets of version 2.
-    ``checkpoint_id``: name of the checkpoint, None in offsets of version 3 and below. ``topic_pattern``: None without
+    ``checkpoint_id``: name of the checkpoint, None before version 4. ``topic_pattern``: None without
     ``subscribePattern``."""
 
     consumer_group: str
@@ -116,22 +116,22 @@ class SourceOffset:
         return bool(self.queues) or self.planned_with is not None
 
     def ranges(self) -> Iterator[QueueRange]:
-        """Yield the ranges of the batch that ends here, in queue order."""
+        """Yield the batch's non-empty ranges, ordered by queue."""
         for queue in sorted(self.queues, key=MessageQueue.sort_key):
             progress = self.queues[queue]
             if progress.begin_offset < progress.end_offset:
                 yield QueueRange(queue, progress.begin_offset, progress.end_offset)
 
     def advanced(self, planned: Mapping[MessageQueue, QueueProgress]) -> SourceOffset:
-        """Return the next offset: the queues in ``planned`` get this progress, all others keep their end offset and get
-        no range. It has neither ``planned_with`` nor ``waited``."""
+        """Return the next offset. The queues in ``planned`` get this progress. All other queues keep their end offset
+        and get no range. It has neither ``planned_with`` nor ``waited``."""
         idle = {queue: progress.idle() for queue, progress in self.queues.items()}
         return SourceOffset(idle | dict(planned))
 
     def after_waiting(self) -> SourceOffset:
-        """Return the next offset of a query that reads nothing now: all queues keep their end offset and get
-        no range, ``planned_with`` is None, and ``waited`` one larger. It differs from this one, so Spark runs a batch
-        without rows."""
+        """Return the next offset of a query that reads nothing now. All queues keep their end offset and get no range.
+        ``planned_with`` is None, and ``waited`` one larger. It differs from this one, so Spark runs a batch without
+        rows."""
         return replace(self.advanced({}), waited=self.waited + 1)
 
     def to_json(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class SourceOffset:
     @classmethod
     def from_json(cls, value: object) -> SourceOffset:
         """Parse decoded JSON of version 1 to 5; ignore progress fields. Raises OptionError[INCOMPATIBLE_CHECKPOINT] for
-        other versions, and for a value that ``to_json`` would not return: to Spark it is another offset;
+        other versions, and for a value that ``to_json`` would not return, which is another offset to Spark. Raises
         OptionError[CHECKPOINT_OPTION_CHANGED] for a value of ``PopOffset``."""
         value = without_progress(value)
         try:
@@ -194,8 +194,8 @@ def _canonical_json(value: object) -> str:
 
 
 def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
-    """Yield the queues of an offset. Raises OptionError[CHECKPOINT_OPTION_CHANGED] for a value of ``PopOffset``. Other
-    values of the wrong form, here and below, raise the errors that ``SourceOffset.from_json`` converts."""
+    """Yield the queues of an offset. Raises OptionError[CHECKPOINT_OPTION_CHANGED] for a value of ``PopOffset``. Any
+    other wrong form raises one of the errors that ``SourceOffset.from_json`` converts."""
     if value.get("loadBalance") == BY_MESSAGE:
         raise OptionError(
             "CHECKPOINT_OPTION_CHANGED",
@@ -220,7 +220,7 @@ def _waited(value: Any) -> int:
 
 
 def _planned_with(value: Any) -> PlannedWith | None:
-    """Return the options in an offset; None in version 1. Raises KeyError or TypeError for the wrong form."""
+    """Return the options in an offset, or None in version 1. Raises KeyError or TypeError for the wrong form."""
     if value["v"] == WITHOUT_OPTIONS:
         return None
     texts = [value["options"][name] for name in _OPTIONS[value["v"]]]

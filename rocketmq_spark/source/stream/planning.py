@@ -1,7 +1,7 @@
 """Planning: from positions and bounds to the ranges of the next micro-batch. It only decides; the batch planner acts.
 
-The rules are in docs/dev/offsets.md: each offset of the checkpoint or the broker is valid ("all messages below are in
-some member's output"), so the larger of two is valid as well, and a plan starts there.
+The rules are in docs/dev/offsets.md. Each offset of the checkpoint or the broker is valid ("all messages before it are
+in some member's output"). So the larger of two is valid as well, and a plan starts there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Start of a queue's next range, and the offsets before it that are lost; None: none are."""
+    """Start of a queue's next range, and the lost offsets before it, or None."""
 
     offset: int
     lost: LostRange | None = None
@@ -46,14 +46,14 @@ def position_of(
     stored: int | None,
     recreated_from: int | None = None,
 ) -> Position:
-    """Return where a queue resumes, with the offsets that are lost by that: at the larger of checkpoint and group
-    offset, within the queue's bounds (``_within``). If the group offset is beyond the queue's end, and the checkpoint's
-    is not or is missing, see ``_beyond_end_position``. Without either offset it is the queue's min offset: the start
-    positions of a topic were written to the broker before any plan (``topic_starts``).
+    """Return where a queue resumes, with the offsets that are lost: at the larger of checkpoint and group offset,
+    within the queue's bounds (``_within``). If the group offset is beyond the queue's end, and the checkpoint's is not
+    or is missing, see ``_beyond_end_position``. Without either offset it is the queue's min offset: the start positions
+    of a topic were written to the broker before any plan (``topic_starts``).
 
-    ``stored``: the group's offset at the broker; None: there is none. ``recreated_from``: first offset of a re-created
-    queue that replaced the one that the checkpoint has read, see ``queue_identity``; it resumes by
-    ``_recreated_position``, whatever ``stored`` is. None: it is the same queue. Ignored without ``checkpoint``.
+    ``stored``: the group's offset at the broker, or None. ``recreated_from``: first offset of a re-created queue that
+    replaced the one that the checkpoint has read (``queue_identity``); it resumes by ``_recreated_position``, whatever
+    ``stored`` is. None: it is the same queue. Ignored without ``checkpoint``.
     """
     if checkpoint is not None and recreated_from is not None:
         return _recreated_position(queue, min(recreated_from, checkpoint.end_offset - 1), bounds, checkpoint)
@@ -68,8 +68,8 @@ def position_of(
 
 
 def _recreated_position(queue: MessageQueue, begin: int, bounds: QueueBounds, checkpoint: QueueProgress) -> Position:
-    """Return the position of a re-created queue: ``begin``, the first offset with a message of the new queue, or its
-    min offset if that is larger. All offsets from ``begin`` up to the checkpoint's are lost."""
+    """Return the position of a re-created queue: its min offset, or ``begin``, the first offset with a message of the
+    new queue, if this is larger. All offsets from ``begin`` up to the checkpoint's are lost."""
     cause = RECREATED if begin <= bounds.min_offset else REPLACED
     return Position(max(begin, bounds.min_offset), LostRange(queue, begin, checkpoint.end_offset, cause))
 
@@ -77,10 +77,10 @@ def _recreated_position(queue: MessageQueue, begin: int, bounds: QueueBounds, ch
 def _beyond_end_position(
     queue: MessageQueue, stored: int, bounds: QueueBounds, checkpoint: QueueProgress | None
 ) -> Position:
-    """Return the position of a queue whose max offset is below the group's offset ``stored``, but not below the
-    checkpoint's. It is the min offset unless the checkpoint has a store time, which shows that the queue is the one it
-    has read; then it is the checkpoint's offset, or the min offset if that is larger. The loss is ``[max offset,
-    stored)``; of such a checkpoint below the min offset, ``[checkpoint's offset, min offset)``."""
+    """Return the position of a queue whose max offset is smaller than the group's offset ``stored``, but not than the
+    checkpoint's. Without a store time in the checkpoint, which identifies the queue, it is the min offset. With one it
+    is the checkpoint's offset, or the min offset if that is larger. The loss is ``[max offset, stored)``, or in the
+    last case ``[checkpoint's offset, min offset)``."""
     if checkpoint is None or checkpoint.last_store_timestamp_ms <= 0:
         return Position(bounds.min_offset, LostRange(queue, bounds.max_offset, stored, BEYOND_UNVERIFIED_END))
     if checkpoint.end_offset < bounds.min_offset:
@@ -89,10 +89,10 @@ def _beyond_end_position(
 
 
 def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: QueueProgress | None) -> Position:
-    """Return the position ``offset``, limited to the bounds, with the loss: the offsets below the min offset, or beyond
-    the max offset. A queue that ends below ``offset`` is truncated if its last message was not stored later than the
-    checkpoint's: it resumes at its max offset. Else, or without a checkpoint, it is re-created, and resumes at its min
-    offset."""
+    """Return the position ``offset``, limited to the bounds, with the lost offsets before the min or beyond the max
+    offset. A queue that ends before ``offset`` is truncated if its last message was not stored later than the
+    checkpoint's: it resumes at its max offset. Otherwise, and without a checkpoint, it is re-created, and resumes at
+    its min offset."""
     if offset < bounds.min_offset:
         return Position(bounds.min_offset, LostRange(queue, offset, bounds.min_offset, RETENTION))
     if offset <= bounds.max_offset:
@@ -104,7 +104,7 @@ def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: Q
 
 def later_of(previous: QueueProgress | None, bounds: QueueBounds) -> int:
     """Return the last store time of a queue to record in an offset, in epoch ms: the later of ``previous`` and
-    ``bounds``, because an emptied queue or a clock that was put back must not lower it. If both are unknown (0), return
+    ``bounds``. An emptied queue or a clock that was put back must not lower it. If both are unknown (0), return
     ``EMPTIED_STORE_TIME_MS`` for a queue of which all messages are deleted, else 0."""
     later_ms = max(bounds.last_store_timestamp_ms, 0 if previous is None else previous.last_store_timestamp_ms)
     is_emptied = 0 < bounds.min_offset == bounds.max_offset
@@ -120,8 +120,8 @@ def idle_progress(
     positions: Mapping[MessageQueue, int], checkpoint: SourceOffset, bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, QueueProgress]:
     """Return progress without a range, at its position, for each queue in ``bounds`` that is not ``is_recorded``: its
-    position differs from the checkpoint's, or the checkpoint lacks its store time. Omit all other queues, which keep
-    their store time: a later one may be of another queue."""
+    position differs from the checkpoint's, or the checkpoint lacks its store time. Omit all other queues. They keep
+    their store time, since a later one may be of another queue."""
     moved = {
         queue: at
         for queue, at in positions.items()
@@ -140,7 +140,7 @@ def unplanned_offsets(
 ) -> dict[MessageQueue, int]:
     """Return the number of offsets from each queue's position to its end, without queues that have none. The end is the
     max offset or, if lower, the queue's target. ``bounds`` must have all queues of ``positions``. ``targets``: ends
-    that AvailableNow has fixed; a queue without one is not read. None: no targets."""
+    that AvailableNow has fixed; a queue without one is not read. Without targets (None) all queues are read."""
     unplanned = {}
     for queue, position in positions.items():
         end = bounds[queue].max_offset if targets is None else min(targets.get(queue, 0), bounds[queue].max_offset)
@@ -191,8 +191,8 @@ def plan_batch(
 def unreached(
     targets: Mapping[MessageQueue, int], checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]
 ) -> dict[MessageQueue, int]:
-    """Return, by queue, the number of offsets below its AvailableNow target that neither this query (``checkpoint``)
-    nor another member, by the group's offsets (``stored``), has reached. Omit queues that have reached their target."""
+    """Return, by queue, the number of offsets before its AvailableNow target that neither this query (``checkpoint``)
+    nor the group (``stored``, its offsets) has reached. Omit queues that have reached their target."""
     missing = {}
     for queue, target in targets.items():
         progress = checkpoint.queues.get(queue)
@@ -205,8 +205,8 @@ def unreached(
 def positions_below(
     positions: Mapping[MessageQueue, Position], previous: Mapping[MessageQueue, int | None]
 ) -> dict[MessageQueue, int]:
-    """Return the offsets of ``positions`` that are below the queue's ``previous`` offset, which the queue no longer
-    reaches. Omit queues without a previous offset (None or missing)."""
+    """Return the offsets of ``positions`` that are smaller than the queue's ``previous`` offset, which the queue no
+    longer reaches. Omit queues without a previous offset (None or missing)."""
     return {
         queue: position.offset
         for queue, position in positions.items()

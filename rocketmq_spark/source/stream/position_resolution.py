@@ -1,9 +1,9 @@
-"""Position resolution: where queues resume, and the actions for that. Pure: the planner collects facts and acts.
+"""Position resolution: where queues resume, and the required actions. Pure: the planner collects facts and acts.
 
-While a broker has no master, its bounds and offsets are those of a slave. A slave has what it has replicated: its end
-may be lower than what was read, its first offset higher, and its copy of the group's offsets is up to a minute old.
-None of that is a loss, or a step back. So a queue is planned there only if the slave has the position that this query
-has reached, and from there on; all else waits for the master.
+While a broker has no master, its bounds and offsets are those of a slave, which lags behind the master. Its end may be
+lower than the checkpoint's, its first offset higher, and its copy of the group's offsets is up to a minute old. None of
+these is a loss, or a step back. So a queue is planned there only if the slave has the position that this query has
+reached, and from there on; all else waits for the master.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 class QueueFacts:
     """Facts of queues that may be planned, which the planner has collected.
 
-    ``stored``: the group's committed offsets; None: there is none. ``recreated_from``: of the same queues, the offset
-    from which the queue is not the one that the checkpoint has read; None: it is the same. ``bounds``: of these queues,
+    ``stored``: the group's committed offsets, or None. ``recreated_from``: of the same queues, the offset from which
+    the queue is not the one that the checkpoint has read, or None for the same queue. ``bounds``: of these queues,
     perhaps of more. ``doubtful``: queues whose completed or confirmed offsets may be of another queue identity.
     ``emptied``: queues that begin at their first offset again, after all their messages had been planned.
     """
@@ -59,9 +59,9 @@ class PositionResolution:
 
 def resolve_positions(start: SourceOffset, facts: QueueFacts, *, has_own_offsets: bool) -> PositionResolution:
     """Return where each queue of ``facts.stored`` resumes after ``start``, and the actions that the caller must take
-    before it plans. A queue in ``facts.emptied`` with a stored offset resumes at its min offset, all others by
-    ``position_of``: at the larger of checkpoint and group offset. With ``has_own_offsets`` the stored offset of a queue
-    in ``start`` does not count."""
+    before it plans. A queue in ``facts.emptied`` with a stored offset resumes at its min offset. All other queues
+    resume by ``position_of``: at the larger of checkpoint and group offset. With ``has_own_offsets`` the stored offset
+    of a queue in ``start`` does not count."""
     stored = _without_read_queues(facts.stored, start) if has_own_offsets else facts.stored
     emptied = tuple(queue for queue, at in stored.items() if queue in facts.emptied and at is not None)
     positions = {
@@ -85,8 +85,8 @@ def _passed_over(
     positions: Mapping[MessageQueue, Position], start: SourceOffset, facts: QueueFacts
 ) -> Iterator[QueueRange]:
     """Yield, in no order, the non-empty ranges from the checkpoint's offset of a queue to its position. Omit queues
-    that were emptied or have a loss. A range includes messages that brokers have deleted: a checkpoint that was
-    restored from a backup may be older than their retention."""
+    that were emptied or have a loss. A range includes messages that brokers have deleted, since a checkpoint restored
+    from a backup may be older than their retention."""
     for queue in positions.keys() & start.queues.keys() - set(facts.emptied):
         position, read_to = positions[queue], start.queues[queue].end_offset
         if position.lost is None and read_to < position.offset:
@@ -96,8 +96,8 @@ def _passed_over(
 def _stale_commits(
     positions: Mapping[MessageQueue, Position], start: SourceOffset, facts: QueueFacts
 ) -> frozenset[MessageQueue]:
-    """Return the queues whose confirmed offsets the committer is to discard, because they may be of another queue
-    identity: queues without a stored offset, queues that resume below the checkpoint's offset, and doubtful ones."""
+    """Return the queues whose confirmed offsets the committer must discard: they may be of another queue identity.
+    These are queues without a stored offset, queues that resume before the checkpoint's offset, and doubtful ones."""
     vanished = {queue for queue, at in facts.stored.items() if at is None}
     read_to = {queue: progress.end_offset for queue, progress in start.queues.items()}
     return frozenset(vanished | positions_below(positions, read_to).keys() | (facts.doubtful & facts.stored.keys()))
@@ -106,7 +106,7 @@ def _stale_commits(
 def _without_read_queues(
     stored: Mapping[MessageQueue, int | None], start: SourceOffset
 ) -> dict[MessageQueue, int | None]:
-    """Return ``stored``, with None for each queue in the checkpoint: with ``has_own_offsets`` no other query writes the
+    """Return ``stored``, with None for each queue in the checkpoint. With ``has_own_offsets`` no other query writes the
     offsets, and the checkpoint's count, even if the stored ones are larger."""
     return {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
 
@@ -122,8 +122,8 @@ def queues_at_slaves(queues: Collection[MessageQueue], snapshot: MetadataSnapsho
 
 
 def without_lagging(snapshot: MetadataSnapshot, start: SourceOffset) -> MetadataSnapshot:
-    """Return ``snapshot`` without the bounds of a queue at a slave if ``start`` lacks the queue, or if the slave's
-    bounds do not include its position in ``start``: such queues count as unresponsive."""
+    """Return ``snapshot`` without the bounds of a queue at a slave if ``start`` lacks the queue, or if the bounds do
+    not include its position in ``start``. Such queues count as unresponsive."""
     if not snapshot.brokers_at_slaves:
         return snapshot
     lagging = {
@@ -137,9 +137,9 @@ def without_lagging(snapshot: MetadataSnapshot, start: SourceOffset) -> Metadata
 def without_older(
     stored: Mapping[MessageQueue, int | None], start: SourceOffset, snapshot: MetadataSnapshot
 ) -> Mapping[MessageQueue, int | None]:
-    """Return ``stored``, the group's offsets, with the larger of this and the offset in ``start`` for each queue at a
-    slave; ``start`` must have these. Omit queues at a slave whose bounds do not include the larger one: other members
-    have read further."""
+    """Return ``stored``, the group's offsets. A queue at a slave gets the larger of its offset there and in ``start``,
+    which must have it. Omit queues at a slave whose bounds do not include the larger one: other members have read
+    further."""
     at_slaves = queues_at_slaves(stored.keys(), snapshot)
     raised = {queue: max(stored[queue] or 0, start.queues[queue].end_offset) for queue in at_slaves}
     lagging = {queue for queue, offset in raised.items() if not _bounds_include(snapshot, queue, offset)}
@@ -152,7 +152,7 @@ def _bounds_include(snapshot: MetadataSnapshot, queue: MessageQueue, offset: int
 
 
 def reset_positions(pending: Mapping[MessageQueue, int], snapshot: MetadataSnapshot) -> dict[MessageQueue, int]:
-    """Return the offsets to which an operator has reset queues, also backward, limited to the queues' bounds; omit
+    """Return the offsets to which an operator has reset queues, also backward, limited to the queues' bounds. Omit
     queues that are not owned or have no bounds. A reset overrides checkpoint and group."""
     return {
         queue: snapshot.bounds[queue].clamp(offset)

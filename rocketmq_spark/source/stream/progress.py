@@ -1,5 +1,5 @@
-"""Progress: unread messages of owned queues as of the last metadata refresh, and the fields that a query's progress
-shows of a source run as ``latestOffset``. Sends no request."""
+"""Progress: unread messages of owned queues as of the last metadata refresh, and the fields of a source run that a
+query's progress shows as ``latestOffset``. Sends no request."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class WaitingTimes:
 
     def update(self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
         """Add a snapshot. ``positions``: next offsets to read, of all queues to keep; other queues are dropped.
-        ``bounds``: of some or all queues in ``positions``; what was added for the others stays."""
+        ``bounds``: of some or all queues in ``positions``; a queue without bounds keeps its samples."""
         self._samples = {queue: self._of_queue(queue, at, bounds.get(queue)) for queue, at in positions.items()}
 
     def _of_queue(self, queue: MessageQueue, position: int, bounds: QueueBounds | None) -> list[tuple[int, int]]:
-        """Return the samples of ``queue`` above ``position``, by ascending max offset: (max offset, store time in ms of
+        """Return the samples of ``queue`` after ``position``, by ascending max offset: (max offset, store time in ms of
         the last message). If ``bounds`` have a store time, they become a sample, which replaces those whose max offset
-        is not smaller; else samples with a larger max offset are dropped. None: none changes. If there are more than
-        ``MAX_SAMPLES``, return every second one."""
+        is not smaller. If they have none, samples with a larger max offset are dropped. Without ``bounds`` none
+        changes. If there are more than ``MAX_SAMPLES``, return every second one."""
         samples = self._samples.get(queue, [])
         if bounds is not None and bounds.last_store_timestamp_ms > 0:
             samples = [entry for entry in samples if entry[0] < bounds.max_offset]
@@ -151,7 +151,7 @@ def outages_of(outages: Collection[Outage], now_ms: int, epoch_ms: int) -> list[
     """Return ``[{"resource", "since", "until", "reason"}]``, the longest outage first: at most ``MAX_OUTAGES`` of those
     that last long enough to be logged.
 
-    Times are text as Spark writes them, in UTC. ``until`` is when the query fails; None if the outage never fails it.
+    Times are text as Spark writes them, in UTC. ``until`` is when the outage fails the query, or None if it never does.
     ``now_ms`` and ``epoch_ms`` are the same moment, by the outages' clock and since 1970.
     """
 

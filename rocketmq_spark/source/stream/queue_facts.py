@@ -61,8 +61,8 @@ def collect_facts(
 def _probe_last_read(
     client: OutageAwareClient, queues: Collection[MessageQueue], start: SourceOffset, bounds: Bounds, *, refresh: bool
 ) -> tuple[Bounds, set[MessageQueue], set[MessageQueue]]:
-    """Probe the last read message of each of ``queues``. If one is ``stored_later``, or if ``refresh``, request the
-    bounds of all queues, and probe those that have grown to their last read message since. Return the bounds, the
+    """Probe the last read message of each of ``queues``. If one is ``stored_later``, or for ``refresh``, request the
+    bounds of all queues, and probe queues that have grown to their last read message since. Return the bounds, the
     queues that are ``stored_later``, and those whose probe failed."""
     to_check = last_read(queues, start, bounds)
     checked = client.probe_store_times(to_check)

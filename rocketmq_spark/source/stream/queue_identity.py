@@ -1,7 +1,7 @@
 """Queue identity: whether a queue is the one that was read, or a re-created one of the same name. Pure.
 
 A topic may be deleted and created again, and a broker may lose the end of a queue and continue from there (an unclean
-fail-over). Then other messages have the offsets below the position, and the larger offset is no longer valid. The last
+fail-over). Then other messages have the offsets before the position, and the larger offset is no longer valid. The last
 message that was read shows it: if it was stored later than the checkpoint has for its queue, the queue is another one.
 
 Such a check costs a pull, so it is done when a query starts or gains a queue, and again after a sign. A queue without a
@@ -21,9 +21,9 @@ class VerifiedQueues:
     """Queues that were checked to be those that the checkpoint has read, with bounds and connection, until a snapshot
     shows a sign that they may be re-created. Not thread-safe.
 
-    If the group's offset is deleted with a topic, that is a sign that cannot be concealed. If it stays, at brokers that
-    are not in ``brokers_deleting_offsets`` and with ``has_own_offsets``, a queue that has grown is checked each time:
-    it may be a re-created one that has grown past the old end.
+    If the group's offset is deleted with a topic, this sign cannot be concealed. The offset stays at brokers that are
+    not in ``brokers_deleting_offsets``, and with ``has_own_offsets``. There a queue that has grown is checked each
+    time: it may be a re-created one that has grown past the old end.
     """
 
     def __init__(self, *, has_own_offsets: bool = False) -> None:
@@ -36,7 +36,7 @@ class VerifiedQueues:
 
     @property
     def links(self) -> frozenset[Link | None]:
-        """Return the links over which the queues were checked; None for a proxy. If one is lost, check again."""
+        """Return the links over which the queues were checked, None for a proxy. If one is lost, check again."""
         return frozenset(link for _, link in self._verified_bounds.values())
 
     @property
@@ -46,10 +46,10 @@ class VerifiedQueues:
         return frozenset(self._emptied)
 
     def update(self, snapshot: MetadataSnapshot, positions: Mapping[MessageQueue, int]) -> None:
-        """Remove queues with a sign: unavailable or unresponsive, a lost connection, other bounds than the same queue
-        may have (``_may_be_same_queue``), and, where a deletion of the topic stays unnoticed, any growth. All others
-        get the bounds of ``snapshot``. Of those with other bounds, add to ``emptied`` the ones that begin at offset 0
-        again after all their messages were planned. ``positions``: ends of the planned offsets by queue."""
+        """Remove queues with a sign: unavailable or unresponsive, a lost connection, or other bounds than the same
+        queue may have (``_may_be_same_queue``). Any growth is a sign where a deletion of the topic stays unnoticed. The
+        remaining queues get the bounds of ``snapshot``. Add to ``emptied`` the queues with other bounds that begin at
+        offset 0 again after all their messages were planned. ``positions``: ends of the planned offsets by queue."""
         before, self._verified_bounds = self._verified_bounds, {}
         for queue, (bounds, link) in before.items():
             now = snapshot.bounds.get(queue)
@@ -79,7 +79,7 @@ class VerifiedQueues:
 
 
 def _may_be_same_queue(before: QueueBounds, now: QueueBounds) -> bool:
-    """Return whether ``now`` may be the same queue, later, grown or not: no bound has decreased, and the last store
+    """Return whether ``now`` may be the same queue, later, grown or not. No bound has decreased, and the last store
     time has not decreased, nor changed without growth. Retention deletes the last message and its store time, so an
     unknown time (0) does not count."""
     if now.min_offset < before.min_offset or now.max_offset < before.max_offset:
@@ -93,9 +93,9 @@ def _may_be_same_queue(before: QueueBounds, now: QueueBounds) -> bool:
 def over_same_links(
     snapshot: MetadataSnapshot, link_to: Callable[[str], Link | None], writes: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, int]:
-    """Return the ``writes`` to brokers whose connection (``link_to``) is still that of ``snapshot``; omit all others.
-    After a restart a queue may end below the position that is planned, and another member may have lowered the group's
-    offset for that."""
+    """Return the ``writes`` to brokers whose connection (``link_to``) is still that of ``snapshot``; omit the rest.
+    After a restart a queue may end before the planned position, and another member may have lowered the group's
+    offset."""
     names = {queue.broker_name for queue in writes}
     unchanged = {name for name in names if link_to(name) == snapshot.links.get(name)}
     return {queue: offset for queue, offset in writes.items() if queue.broker_name in unchanged}
@@ -104,9 +104,9 @@ def over_same_links(
 def last_read(
     queues: Iterable[MessageQueue], checkpoint: SourceOffset, bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, int]:
-    """Return, by queue, the offset of the last message that was read: the one before the checkpoint's offset. Omit
-    queues that the checkpoint lacks, or has without a store time to compare, and queues whose bounds lack that
-    offset. ``bounds`` must have all ``queues`` of the checkpoint."""
+    """Return, by queue, the offset of the last message that was read, the one before the checkpoint's offset. Omit
+    queues that the checkpoint lacks, or has without a store time to compare, and queues whose bounds lack the offset.
+    ``bounds`` must have all ``queues`` of the checkpoint."""
     return {
         queue: progress.end_offset - 1
         for queue in queues
@@ -132,14 +132,14 @@ def recreated_queues(
     checkpoint: SourceOffset,
     bounds: Mapping[MessageQueue, QueueBounds],
 ) -> dict[MessageQueue, int]:
-    """Return the re-created queues of ``queues``, with the checkpoint's last store time in epoch ms, after which the
-    messages of the new queue were stored.
+    """Return the re-created queues of ``queues``, with the checkpoint's last store time in epoch ms. The messages of
+    the new queue were stored after it.
 
-    A queue is re-created if it is in ``later`` or ends below the checkpoint's offset, and its newest message is newer
-    than the checkpoint's store time of it, which must be known.
+    A queue is re-created if it is in ``later`` or ends before the checkpoint's offset, and its newest message is newer
+    than the checkpoint's store time, which must be known.
 
-    A queue whose newest message is no newer has only lost its end; or the broker's clock was put back while a backlog
-    was read, and it is the same. ``bounds`` are newer than ``later``.
+    Otherwise the queue is the same: it has only lost its end, or the broker's clock was put back while a backlog was
+    read. ``bounds`` are newer than ``later``.
     """
     return {
         queue: progress.last_store_timestamp_ms
@@ -151,6 +151,6 @@ def recreated_queues(
 
 
 def recreated_from(first_later: int, progress: QueueProgress) -> int | None:
-    """Return where the re-created queue begins: ``first_later``, its first offset that was stored later than the
-    checkpoint's last message. None if that is not below the checkpoint's offset, so the queue is the same."""
+    """Return where the re-created queue begins: ``first_later``, its first offset stored later than the checkpoint's
+    last message. Return None if it is not smaller than the checkpoint's offset, so that the queue is the same."""
     return first_later if first_later < progress.end_offset else None

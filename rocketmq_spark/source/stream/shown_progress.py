@@ -1,4 +1,4 @@
-"""Fields that a query's progress shows of its sources: how an end offset carries them before Spark 4.2, and how they
+"""Fields of its sources that a query's progress shows: how an end offset carries them before Spark 4.2, and how they
 are read where the query runs."""
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def is_source_offset(value: Any) -> bool:
 
 
 def without_progress(value: Any) -> Any:
-    """Return a copy of an offset of any Spark version without the progress fields; a value that is no dict as it is."""
+    """Return a copy of an offset of any Spark version without the progress fields; a value that is no dict
+    unchanged."""
     return {name: part for name, part in value.items() if name != PROGRESS} if isinstance(value, dict) else value
 
 
@@ -45,9 +46,9 @@ def progress_of(query: StreamingQuery | StreamingQueryProgress | dict[str, Any])
     """Return the fields of each source in a progress, or in a query's last one, in the order of ``progress.sources``. A
     progress that was stored as JSON is accepted too.
 
-    ``lag``, ``lagByQueue``, ``outages``, ``lost`` and the others: see ``ProgressReporter.report``. Before Spark 4.2
-    they are as of the last plan, possibly by an earlier start, without fields that have an entry per queue. {} for a
-    source that shows none: in the progress of a replayed batch, and for other connectors. [] before the first progress.
+    For the fields see ``ProgressReporter.report``. Before Spark 4.2 they are as of the last plan, possibly by an
+    earlier start, without fields that have an entry per queue. {} for a source that shows none: in the progress of a
+    replayed batch, and for other connectors. [] before the first progress.
     """
     return [shown if isinstance(shown, dict) and CONTROL in shown else {} for shown in latest_offsets(query)]
 
@@ -76,7 +77,7 @@ def has_advanced(progress: StreamingQueryProgress) -> bool:
 
 def progress_of_end_offsets(query: StreamingQuery) -> list[Any]:
     """Return the progress fields in the end offset of each source of this connector in the query's last progress,
-    before Spark 4.2; None for an end offset without these fields. [] before the first progress."""
+    before Spark 4.2. An end offset without them gives None. [] before the first progress."""
     ends = [_value(_field(source, "endOffset")) for source in _sources(query.lastProgress)]
     return [end.get(PROGRESS) for end in ends if is_source_offset(end)]
 
@@ -94,8 +95,8 @@ def _parsed(latest_offset: Any) -> Any:
 
 
 def _value(offset: Any) -> Any:
-    """Return an offset, text in JSON or as a Python literal, as a value; None if the text is neither. Return another
-    value than text as it is."""
+    """Return an offset, text in JSON or as a Python literal, as a value, or None if the text is neither. A value that
+    is no text is returned unchanged."""
     if not isinstance(offset, str):  # of a progress that was stored as JSON
         return offset
     value = _parse_or_none(json.loads, offset)
@@ -103,7 +104,7 @@ def _value(offset: Any) -> Any:
 
 
 def _parse_or_none(parse: Callable[[str], Any], text: str) -> Any:
-    """Return ``parse(text)``; None if the text is invalid."""
+    """Return ``parse(text)``, or None if the text is invalid."""
     with suppress(ValueError, SyntaxError, RecursionError):
         return parse(text)
     return None

@@ -1,8 +1,8 @@
 """SourceRun: lifetime of a query in its source runner process, from the first call for an offset to the process's exit.
 
-PySpark 4.3 does not call ``stop()`` when a query stops: the JVM sends SIGTERM and continues. And a JVM that dies leaves
-the process behind as an orphan that would keep its queues: it notices when it next uses its socket, but a call may
-block for minutes. So the parent is watched. Both end the run here.
+PySpark 4.3 does not call ``stop()`` when a query stops: the JVM sends SIGTERM and continues. A JVM that dies leaves the
+process behind as an orphan that would keep its queues. It notices when it next uses its socket, but a call may block
+for minutes. So the parent is watched. Both end the run here.
 
 A signal may also be for the whole process group, as when a notebook's kernel is restarted or a terminal is closed
 (SIGHUP). The JVM ends too then, but not at once, and it would show an error response as a failed query. So a run that
@@ -91,7 +91,7 @@ class Run:
 
     def _handle_signal(self) -> bool:
         """End the run at a signal if the main thread is between calls, when it holds no lock and awaits nothing. Return
-        whether the process may live on. False: the signal is to unwind the main thread, because a call is running, or
+        whether the process may live on. False: the signal must unwind the main thread, because a call is running, or
         because the parent has exited, so that Spark makes no more calls."""
         if not self._is_unwindable:
             self.stop()
@@ -172,8 +172,8 @@ class ParentWatch:
 
 
 def unwind_on_signals(is_handled: Callable[[], bool] = lambda: False) -> None:
-    """Install a handler of ending signals: the first one raises SystemExit in the main thread, so that ``finally:
-    reader.stop()`` of PySpark's runner is reached, unless ``is_handled`` returns True. Later ones are ignored. Signals
+    """Install a handler of ending signals. The first one raises SystemExit in the main thread, unless ``is_handled``
+    returns True, so that ``finally: reader.stop()`` of PySpark's runner is reached. Later ones are ignored. Signals
     that are ignored already (``nohup``) stay ignored."""
 
     def leave(_signal: int, _frame: FrameType | None) -> None:

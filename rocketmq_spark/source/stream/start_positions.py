@@ -19,7 +19,7 @@ from rocketmq_spark.source.stream.offsets import SourceOffset
 
 
 def unread_queues(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
-    """Return the queues of ``stored``, in its order, whose topic was never read: ``checkpoint`` has no queue of the
+    """Return the queues of ``stored``, in its order, whose topic was never read. ``checkpoint`` has no queue of the
     topic, and the group has no committed offset of one.
 
     ``stored``: the group's offsets of all queues of the subscribed topics, owned or not; None: no offset.
@@ -30,17 +30,17 @@ def unread_queues(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | 
 
 
 def queues_read_by_group(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
-    """Return the queues of ``stored``, in its order, of topics that ``checkpoint`` lacks and the group has read: it has
-    a committed offset of at least one queue of the topic. Queues without an offset of such a topic are included."""
+    """Return the queues of ``stored``, in its order, of topics that ``checkpoint`` lacks and the group has read. The
+    group has read a topic if it has a committed offset of one of its queues. All queues of the topic are returned."""
     in_checkpoint = {queue.topic for queue in checkpoint.queues}
     of_group = {queue.topic for queue, offset in stored.items() if offset is not None}
     return [queue for queue in stored if queue.topic in of_group - in_checkpoint]
 
 
 def format_resumption(name: str, stored: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> str:
-    """Return the log text for queues that resume from their ``stored`` offsets despite a new checkpoint: the backlog of
-    all of them, then offset and bounds of the first ``MAX_LISTED`` (8). ``name``: where the offsets are stored.
-    ``bounds`` must have all queues of ``stored``."""
+    """Return the log text for queues that resume from their ``stored`` offsets despite a new checkpoint. It has the
+    backlog of all of them, then offset and bounds of the first ``MAX_LISTED`` (8). ``name``: where the offsets are
+    stored. ``bounds`` must have all queues of ``stored``."""
     left = sum(max(0, bounds[queue].max_offset - at) for queue, at in stored.items())
     total = sum(bounds[queue].max_offset - bounds[queue].min_offset for queue in stored)
     parts = [
@@ -55,8 +55,8 @@ def format_resumption(name: str, stored: Mapping[MessageQueue, int], bounds: Map
 
 def format_lost_offsets(stored: Mapping[MessageQueue, int | None], checkpoint: SourceOffset) -> str | None:
     """Return the warning that the group has no offset (None in ``stored``) of queues that the checkpoint has read
-    beyond offset 0; None if there are no such queues. A killed broker may have lost the offsets; another cluster, with
-    older messages in queues of the same names, is indistinguishable."""
+    beyond offset 0, or None without such queues. A killed broker may have lost the offsets. Another cluster, with older
+    messages in queues of the same names, looks the same."""
     read_to = {queue: progress.end_offset for queue, progress in checkpoint.queues.items() if progress.end_offset > 0}
     lost = [queue for queue, at in stored.items() if at is None and queue in read_to]
     if not lost:
@@ -72,9 +72,9 @@ def format_lost_offsets(stored: Mapping[MessageQueue, int | None], checkpoint: S
 def group_positions_ahead(
     checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None], bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, int]:
-    """Return, by queue, the offsets to which ``groupOffsets`` ``checkpoint`` lowers the group's committed ones: the
-    checkpoint's offset of the queue; if the checkpoint lacks the queue, but not its topic, the queue's min offset. Omit
-    queues of other topics, and queues in which the group has no offset or none above that. ``bounds`` must have all
+    """Return, by queue, the offsets to which ``groupOffsets`` ``checkpoint`` lowers the group's committed ones. It is
+    the checkpoint's offset of the queue or, if the checkpoint has only other queues of the topic, the queue's min
+    offset. Omit queues of other topics, and queues in which the group has no larger offset. ``bounds`` must have all
     queues of ``stored``."""
     topics = {queue.topic for queue in checkpoint.queues}
     read_to = {queue: bounds[queue].min_offset for queue in stored if queue.topic in topics}
@@ -84,7 +84,7 @@ def group_positions_ahead(
 
 def format_move(moved: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> str:
     """Return the log text for a reset of the group's offsets from ``stored`` to ``moved`` (``groupOffsets`` ``ignore``
-    or ``checkpoint``), which lists the first ``MAX_LISTED`` (8) queues."""
+    or ``checkpoint``). It lists the first ``MAX_LISTED`` (8) queues."""
     in_order = sorted(moved, key=MessageQueue.sort_key)
     parts = [f"queue={queue} from={stored[queue]} to={moved[queue]}" for queue in in_order]
     return f"Reset the group's offsets as configured by 'groupOffsets': {_named(parts)}"
@@ -103,8 +103,8 @@ def first_positions(
     requires_match: bool = False,
     fail_on_data_loss: bool = True,
 ) -> dict[MessageQueue, int]:
-    """Return the start position of each queue of ``bounds``, which has all queues of topics that were never read: the
-    position that ``start`` lists for the queue or its topic, else by ``start.where``. A retry topic, which has the
+    """Return the start position of each queue of ``bounds``, which has all queues of topics that were never read.
+    ``start`` lists the position for the queue or its topic, or ``start.where`` defines it. A retry topic, which has the
     messages that a group has sent back, starts at its first message unless it is listed.
 
     ``found``: the first offset stored at ``start.timestamps_ms`` or later, of the queues that have such a time. Raises,
@@ -118,7 +118,7 @@ def first_positions(
     _check_listed_queues_exist(start, bounds)
     listed = {queue: at for queue, at in start.positions.by_queue(bounds).items() if at != GROUP}
     first = {
-        queue: _listed(listed[queue], held) if queue in listed else _by_policy(start.where, held, found, queue)
+        queue: _listed_offset(listed[queue], held) if queue in listed else _by_policy(start.where, held, found, queue)
         for queue, held in bounds.items()
     }
     if not fail_on_data_loss:
@@ -141,8 +141,8 @@ def _by_policy(
     where: ConsumeFromWhere, held: QueueBounds, found: Mapping[MessageQueue, int], queue: MessageQueue
 ) -> int:
     """Return the start position by ``consumeFromWhere``: the min offset for FIRST_OFFSET, the max offset for
-    LAST_OFFSET, the offset in ``found`` for TIMESTAMP. For TIMESTAMP it is the min offset if that is larger, or if
-    ``found`` lacks the queue. A queue of a retry topic starts at its min offset in any case."""
+    LAST_OFFSET. For TIMESTAMP it is the offset in ``found``, or the min offset if this is larger or ``found`` lacks the
+    queue. A queue of a retry topic starts at its min offset in any case."""
     if queue.topic.startswith(RETRY_TOPIC_PREFIX):
         return held.min_offset
     if where is ConsumeFromWhere.TIMESTAMP:
@@ -150,16 +150,16 @@ def _by_policy(
     return held.min_offset if where is ConsumeFromWhere.FIRST_OFFSET else held.max_offset
 
 
-def _listed(position: int, held: QueueBounds) -> int:
-    """Return the offset of a listed position: for EARLIEST and LATEST the min and max offset, else the position itself.
-    One at the group's committed offset counts as its fallback, because the group has no offset of the queue."""
+def _listed_offset(position: int, held: QueueBounds) -> int:
+    """Return the offset of a listed position, for a queue without the group's offset: for EARLIEST and "group:earliest"
+    the min offset, for LATEST and "group:latest" the max offset, otherwise ``position``."""
     position = FALLBACKS.get(position) or position
     return {EARLIEST: held.min_offset, LATEST: held.max_offset}.get(position, position)
 
 
 def _option_of(start: StartingPoint) -> str:
     """Return the name of the option that an error shows for ``start``: ``startingTimestamp`` for one time for all
-    queues, else ``startingOffsetsByTimestamp`` if queues or topics have times, else ``startingOffsets``."""
+    queues, ``startingOffsetsByTimestamp`` for times of queues or topics, otherwise ``startingOffsets``."""
     if start.timestamp_ms is not None:
         return "startingTimestamp"
     return "startingOffsetsByTimestamp" if start.times.values() else "startingOffsets"
@@ -191,7 +191,7 @@ def _skip_deleted(
 
 
 def _check_offsets(offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
-    """Raise OptionError[OFFSETS_OUT_OF_RANGE], with all of them, for ``offsets`` below the min or above the max offset
+    """Raise OptionError[OFFSETS_OUT_OF_RANGE], with all of them, for ``offsets`` before the min or after the max offset
     of their queue."""
     unavailable = [
         f"{queue}: {offset} [{bounds[queue].min_offset}, {bounds[queue].max_offset}]"

@@ -96,11 +96,10 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Check the user's schema, and return 'maxOffsetsPerTrigger' as a limit of rows; without it ReadAllAvailable.
-
-        If only 'minOffsetsPerTrigger' or 'maxBytesPerTrigger' is set, the limit is MAX_ROWS. It limits nothing; but
-        ReadAllAvailable would look like ``Trigger.Once``, which ignores both. Raises what ``check_schema`` does: this
-        is Spark's first call, and PySpark would mask an earlier error."""
+        """Check the user's schema, and return 'maxOffsetsPerTrigger' as a limit of rows, or without it
+        ReadAllAvailable. If only 'minOffsetsPerTrigger' or 'maxBytesPerTrigger' is set, the limit is MAX_ROWS, which
+        limits nothing. ReadAllAvailable would look like ``Trigger.Once``, which ignores both. Raises what
+        ``check_schema`` does: this is Spark's first call, and PySpark would mask an earlier error."""
         check_schema(self._schema, self._options.property_columns)
         options = self._options
         has_limit = (options.min_offsets_per_trigger, options.max_bytes_per_trigger) != (None, None)
@@ -112,8 +111,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Join the group if that is not done yet, commit ``start`` to the group, wait for messages, and return the end
-        of the next batch: see ``BatchPlanner.latest_offset``. Return ``start`` itself if there is nothing to read.
+        """Join the group unless this is done. Commit ``start`` to the group, wait for messages, and return the end of
+        the next batch: see ``BatchPlanner.latest_offset``. Return ``start`` itself if there is nothing to read.
 
         Raises what ends the query, see ``docs/reference/errors.md``; OptionError[INVALID_OPTION_VALUE] for a ``limit``
         that is neither a number of rows nor unlimited.
@@ -144,13 +143,13 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
     @raising_without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return tasks that read the ranges in ``end``: ``tasks_of`` cuts large ranges and joins small ones. ``start``
-        has no effect: a replay after a crash reads the same ranges. If ``end`` differs from that of the previous call
-        of ``partitions``, delete the outage notes that tasks of the previous batch left.
+        has no effect, since a replay after a crash reads the same ranges. If ``end`` differs from that of the previous
+        call of ``partitions``, delete the outage notes that tasks of the previous batch left.
 
-        A call before the first ``latestOffset`` replays a batch: join the group, see ``BatchPlanner.recover``, and log
-        and omit the ranges in ``skipRanges``, which apply to no other batch. Raises DataLossError for deleted
-        offsets of a replayed batch (with ``failOnDataLoss``), OptionError for a checkpoint of other options, and for a
-        range of ``skipRanges`` that overlaps a range of the replayed batch and differs from it.
+        A call before the first ``latestOffset`` replays a batch. It joins the group (``BatchPlanner.recover``), and
+        logs and omits the ranges in ``skipRanges``, which apply to no other batch. Raises DataLossError for deleted
+        offsets of a replayed batch (with ``failOnDataLoss``). Raises OptionError for a checkpoint of other options, and
+        for a range of ``skipRanges`` that overlaps a range of the replayed batch and differs from it.
         """
         offset = self._offsets.read(end)
         if end != self._planned_end:
@@ -179,8 +178,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         """Do nothing: only the next ``latestOffset`` shows that ``end`` is completed, and commits it, acknowledged."""
 
     def stop(self) -> None:
-        """Delete the outage notes of tasks, and stop the run: ignore further ending signals in this process, leave the
-        group, which waits and raises as ``Member.leave_group`` does, close all connections and delete the control
+        """Delete the outage notes of tasks, and stop the run. Ignore further ending signals in this process. Leave the
+        group, which waits and raises as ``Member.leave_group`` does. Close all connections and delete the control
         folder. Idempotent."""
         self._delete_notes()
         if self._run is not None:
@@ -221,8 +220,9 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
     # ------------------------------------------------------------------------------------------ executors
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Set the log context, and return an iterator over record batches: the messages of the partition's ranges that
-        match the subscription, in order within each queue. It pulls when Spark iterates: see ``read_ranges``."""
+        """Set the log context, and return an iterator over record batches. They have the messages of the partition's
+        ranges that match the subscription, in order within each queue. It pulls when Spark iterates: see
+        ``read_ranges``."""
         from rocketmq_spark.source.partition_reader import read_ranges
 
         assert isinstance(partition, RocketMQInputPartition)
@@ -250,8 +250,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 def _partition(
     run: SourceRun, task: Task, logged: Sequence[QueueRange], batch_id: str, reported_losses: Sequence[LostRange]
 ) -> RocketMQInputPartition:
-    """Return the partition of ``task``: with the known addresses of its brokers, the ranges of ``logged``
-    that its error may list (``skippable_ranges``), and the ``reported_losses`` in its queues. Send nothing."""
+    """Return the partition of ``task``. It has the known addresses of its brokers, the ranges of ``logged`` that its
+    error may list (``skippable_ranges``), and the ``reported_losses`` in its queues. Send nothing."""
     master_addresses = run.planner.masters
     names = dict.fromkeys(one.queue.broker_name for one in task)
     masters = {name: master_addresses[name] for name in names if name in master_addresses}

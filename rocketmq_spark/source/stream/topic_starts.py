@@ -1,9 +1,9 @@
 """TopicStarts: the start of each topic of a query, once a run. It requests facts, lets ``plan_start`` decide, and acts.
 
-A topic that was never read starts as the options define; the brokers acknowledge its start positions before an offset
+A topic that was never read starts as the options define. The brokers acknowledge its start positions before an offset
 is returned. A topic that the group has read resumes from the group's offsets, which is logged. A member that is alone
-resets the group's offsets: with ``groupOffsets`` ``ignore`` and a new checkpoint to the start that the options define,
-with ``checkpoint`` and an existing checkpoint to the checkpoint's offsets.
+resets the group's offsets. With ``groupOffsets`` ``ignore`` and a new checkpoint it resets them to the start that the
+options define, with ``checkpoint`` and an existing checkpoint to the checkpoint's offsets.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ FIRST_MESSAGE: Final = StartingPoint(ConsumeFromWhere.FIRST_OFFSET)
 
 
 class TopicStarts:
-    """Start of each topic, once in a run of a query: commits start positions of topics that were never read, and resets
-    the group's offsets if ``groupOffsets`` requires it. Not thread-safe: the planner uses it under the group lock.
+    """Start of each topic, once in a run of a query. Commits start positions of unread topics (neither the checkpoint
+    nor the group has offsets), and resets the group's offsets if ``groupOffsets`` requires it. Not thread-safe: the
+    planner uses it under the group lock.
 
     With ``subscribePattern``, a topic that appears after the query or its group has begun starts at its first message.
     """
@@ -51,8 +52,8 @@ class TopicStarts:
         self._unconfirmed: dict[MessageQueue, int] = {}
 
     def must_reset_group(self, start: SourceOffset) -> bool:
-        """Return whether the group's offsets are still to be reset before they are used: with ``groupOffsets``
-        ``ignore`` if ``start`` is empty, with ``checkpoint`` if it is not. False once topics have started."""
+        """Return whether the group's offsets must still be reset before they are used. ``groupOffsets`` ``ignore``
+        requires it if ``start`` is empty, ``checkpoint`` if it is not. False once topics have started."""
         moves = "checkpoint" if start.queues else "ignore"
         return self._options.group_offsets == moves and not self.topics
 
@@ -63,13 +64,13 @@ class TopicStarts:
 
     def idle_offset(self, start: SourceOffset) -> SourceOffset:
         """Return ``start``, the offset of a query that has nothing to read. With a pattern, and before the first batch,
-        return another object without positions, so that Spark logs a batch: it records that the query has begun."""
+        return another object without positions. Spark then logs a batch, which records that the query has begun."""
         has_offset = start.has_begun or self._options.topic_pattern is None
         return start if has_offset else start.advanced({})
 
     def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
         """Start topics that have not started: commit start positions of unread ones, reset the group's offsets if
-        required, wait, and log it. All of them start, or none: call it again. Raises permanent errors, those of
+        required, wait, and log it. All of them start, or none; then call this again. Raises permanent errors, those of
         ``first_positions`` and ``check_assigned``, and OptionError[COMMITTED_OFFSETS_NOT_FOUND]."""
         self._subscribed = snapshot.topics
         resets_group = self.must_reset_group(start)
@@ -97,8 +98,8 @@ class TopicStarts:
     def _may_start(
         self, membership: Membership, snapshot: MetadataSnapshot, resets_group: bool, has_unavailable: bool
     ) -> bool:
-        """Return whether topics may start, before any request: not if ``snapshot`` is incomplete, nor if the group to
-        reset has other members, nor while its offsets of unavailable queues cannot be reset (``missingQueues``). If
+        """Return whether topics may start, before any request. They may not if ``snapshot`` is incomplete, if the group
+        to reset has other members, or while its offsets of unavailable queues cannot be reset (``missingQueues``). If
         ``resets_group``, record in any case whether it has other members (``GroupMembers.record_other_members``)."""
         has_other_members = resets_group and membership.members.record_other_members()
         must_wait = has_unavailable and self._options.missing_queues != "drop"
@@ -110,9 +111,9 @@ class TopicStarts:
         return any(queue.topic in snapshot.topics and queue not in snapshot.bounds for queue in to_read)
 
     def _point_of_unread(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> StartingPoint:
-        """Return the start position of unread topics: the configured one. With a pattern, it is the first message if
-        the query has begun, or if the group has committed offsets of a topic that the pattern selects: unread topics
-        have appeared later then."""
+        """Return the start position of unread topics: the configured one. With a pattern, it is the first message for
+        topics that have appeared later: the query has begun, or the group has committed offsets of a topic that the
+        pattern selects."""
         of_group = {queue.topic for queue, offset in stored.items() if offset is not None}
         is_later = self._has_begun or start.has_begun or any(map(self._options.selects, of_group))
         return FIRST_MESSAGE if is_later and self._options.topic_pattern is not None else self._point
@@ -148,9 +149,8 @@ class TopicStarts:
         )
 
     def _commit_first(self, membership: Membership, first: Mapping[MessageQueue, int]) -> bool:
-        """Raise the stored offsets to start positions and wait for the brokers: to those that earlier calls left
-        unconfirmed, and to ``first`` for all other queues. Keep what is not confirmed for the next call; return whether
-        all is confirmed."""
+        """Raise the stored offsets to start positions and wait for the brokers. Unconfirmed positions of earlier calls
+        override ``first``. Keep unconfirmed positions for the next call, and return whether there are none."""
         # A topic with stored positions of some queues no longer counts as unread.
         first = {**first, **self._unconfirmed}
         confirmed = membership.offsets.raise_to(first)
@@ -158,9 +158,9 @@ class TopicStarts:
         return not self._unconfirmed
 
     def _reset_group_offsets(self, membership: Membership, plan: StartPlan, first: Mapping[MessageQueue, int]) -> bool:
-        """Replace the group's offsets of ``plan.to_move`` by ``first``, and apply ``plan.to_restore``, also by smaller
-        ones, and wait. For queues whose broker acknowledged it, discard a pending reset by an operator, and log a
-        warning with the changed offsets. Return whether all were acknowledged."""
+        """Replace the group's offsets of ``plan.to_move`` by ``first``, apply ``plan.to_restore``, also by smaller
+        ones, and wait. For acknowledged queues, discard a pending reset by an operator, and log a warning with the
+        changed offsets. Return whether all were acknowledged."""
         targets = {**{queue: first[queue] for queue in plan.to_move}, **plan.to_restore}
         moved = membership.offsets.replace_offsets(targets)
         for queue in moved:
@@ -170,7 +170,7 @@ class TopicStarts:
         return len(moved) == len(targets)
 
     def _record_start(self, plan: StartPlan) -> None:
-        """Record that the plan's topics have started, and log its ``resumption`` and ``lost_offsets``, if any: queues
+        """Record that the plan's topics have started, and log its ``resumption`` and ``lost_offsets``, if any. Queues
         resume from the group's offsets despite a new checkpoint, or the group lacks offsets of queues that the
         checkpoint has read."""
         self._has_begun = True
@@ -184,8 +184,8 @@ class TopicStarts:
 def _search_offsets(
     membership: Membership, timestamps_ms: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, int] | None:
-    """Request and return the first offset of each queue at its timestamp (epoch ms) or later, the max offset if there
-    is none; {} without timestamps. None if a queue has no result, because its broker is unresponsive: a topic starts as
-    a whole."""
+    """Request and return the first offset of each queue at its timestamp (epoch ms) or later, or the max offset if
+    there is none; {} without timestamps. Return None if a queue has no result, because its broker is unresponsive. A
+    topic starts as a whole."""
     found = membership.client.search_offsets(timestamps_ms) if timestamps_ms else {}
     return found if len(found) == len(timestamps_ms) else None
