@@ -49,8 +49,8 @@ class _Attempt:
 
 class WriteQueues:
     """Selects the queue of each batch that a write task sends to any queue of a topic: round robin, for each topic from
-    its own ``initial_queue_index()`` on. Queues of a broker that has failed are skipped while its pause lasts. Threads:
-    the task's own."""
+    its own ``initial_queue_index()`` on. Queues of a failed broker are skipped during its pause. Threads: the task's
+    own."""
 
     def __init__(self, cluster: ClusterClient, clock: Clock, initial_queue_index: Callable[[], int]) -> None:
         self._cluster = cluster
@@ -60,12 +60,13 @@ class WriteQueues:
         self._round_robin: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(initial_queue_index()))
 
     def select_queue(self, topic: str) -> MessageQueue:
-        """Return the next of the topic's writable queues, round robin. Skip brokers that are in their pause after a
-        failure, unless all are. The route is requested if it is not cached or was invalidated.
+        """Return the next of the topic's writable queues, round robin. Skip brokers in their pause after a failure,
+        unless all are. The route is requested if it is not cached or was invalidated. Without a writable queue,
+        invalidate it and raise.
 
-        Without a writable queue, invalidate the route and raise: RouteError[MASTER_UNAVAILABLE] if the route lacks the
-        master of a broker of the topic, else RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE]. Raises the errors of
-        ``RouteTable.route`` and ``TopicRoute.publish_queues``.
+        Raises RouteError[MASTER_UNAVAILABLE] if the route lacks the master of a broker of the topic, else
+        RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], and the errors of ``RouteTable.route`` and
+        ``TopicRoute.publish_queues``.
         """
         route = self._routes.route(topic)
         queues = route.write_queues()
@@ -90,12 +91,10 @@ class WriteQueues:
 
     def query_is_compacted(self, topic: str) -> bool:
         """Request the topic's settings, and return whether the topic keeps only the last message of each key
-        (compaction). Try the brokers of its writable queues, one after another, until one responds and is not busy;
-        record each other one as failed.
-
-        Return False if that broker responds with an error: brokers of RocketMQ 4 do not support the request, and ACL
-        may forbid it. Raises the last broker's error if all are busy or do not respond, and the errors of
-        ``select_queue`` and ``RouteTable.find_master``.
+        (compaction). Try the brokers of its writable queues, one after another, until one responds and is not busy.
+        Record each other one as failed. Return False if the broker responds with an error: brokers of RocketMQ 4 do not
+        support the request, and ACL may forbid it. Raises the last broker's error if all are busy or do not respond,
+        and the errors of ``select_queue`` and ``RouteTable.find_master``.
         """
         first = self.select_queue(topic)
         other_queues = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
@@ -153,8 +152,8 @@ class BatchSender:
         """Request a route and open a connection if required, send ``batch``, and do not wait for its response. Errors
         of these steps are not raised here: the call that waits for the batch retries it.
 
-        Before, wait until the oldest batches in flight are stored: as long as these and ``batch`` would exceed
-        IN_FLIGHT_BYTES or IN_FLIGHT_REQUESTS, and, unless ``batch.queue`` is None, as long as a batch for that queue is
+        Before, wait until the oldest batches in flight are stored, as long as these and ``batch`` would exceed
+        IN_FLIGHT_BYTES or IN_FLIGHT_REQUESTS. Unless ``batch.queue`` is None, wait also while a batch for this queue is
         in flight. A batch that alone exceeds IN_FLIGHT_BYTES is sent when no other is in flight. Raises the errors of
         ``finish``, for these earlier batches; ``batch`` is then not sent.
         """
@@ -177,8 +176,8 @@ class BatchSender:
 
         Raises TransportError[CLUSTER_TIMEOUT] if transient failures of a batch last longer than ``clusterTimeoutMs``.
         Raises the failure itself if it is permanent, or if the topic has been unavailable for ``missingTopicTimeoutMs``
-        (at most ``clusterTimeoutMs``). The failed batch is then no longer in flight; later ones are, neither awaited
-        nor retried.
+        (at most ``clusterTimeoutMs``). The failed batch is then no longer in flight. Later ones stay in flight, not
+        awaited or retried.
         """
         while self._in_flight:
             self._await_oldest()
@@ -201,8 +200,8 @@ class BatchSender:
     # ---------------------------------------------------------------------------------------------- one attempt
 
     def _send_attempt(self, batch: SendBatch) -> _Attempt:
-        """Send the batch to ``batch.queue``, or, if that is None, to the topic's next queue, and return the attempt
-        without waiting for the response. Raises no RocketMQError: it becomes the attempt's ``outcome``."""
+        """Send the batch to ``batch.queue``, or for None to the topic's next queue. Return the attempt without waiting
+        for the response. Raises no RocketMQError: it becomes the attempt's ``outcome``."""
         queue, address = None, None
         try:
             queue = batch.queue or self._queues.select_queue(batch.topic)
@@ -221,7 +220,7 @@ class BatchSender:
 
     def _await_attempt(self, attempt: _Attempt) -> None:
         """Wait for the response of ``attempt``. Record the success of its broker, or the failure, after which
-        ``WriteQueues.select_queue`` skips the broker for a while; an outage of all name servers is no failure of the
+        ``WriteQueues.select_queue`` skips the broker for a while. An outage of all name servers is no failure of the
         broker. Invalidate the topic's route after an error that an outdated address may cause. Do not retry.
 
         Raises ``attempt.outcome`` if that is an error, and the error of the request. Raises
@@ -249,7 +248,7 @@ class BatchSender:
 
 def _not_stored_note(batch: SendBatch, error: RocketMQError) -> str:
     """Return the text to add to the error of ``batch``: its topic, the number of its rows and of the first one in the
-    task, and, if the broker rejected the batch as too large, the option to set."""
+    task. If the broker rejected the batch as too large, add the option to set."""
     hint = " Set 'maxMessageBytes' to the 'maxMessageSize' of the broker." if is_too_large(error) else ""
     return (
         f"A batch of {batch.row_count} rows for topic {batch.topic}, the first of them row {batch.first_row} of the "

@@ -128,8 +128,8 @@ def resolve_columns(
 
 
 def id_positions(fields: Sequence[tuple[str, str]], id_columns: Sequence[str]) -> tuple[int, ...]:
-    """Return the position in ``fields``, (name, Spark SQL type) of the rows' columns, of each of ``id_columns``, the
-    columns that determine message IDs; in the order of ``id_columns``, () if that is empty. Names match as in
+    """Return the position in ``fields`` of each of ``id_columns``, the columns that determine message IDs, in the order
+    of ``id_columns``; () without any. ``fields``: (name, Spark SQL type) of the rows' columns. Names match as in
     ``position_of``.
 
     Raises OptionError[INVALID_OPTION_VALUE] for a missing column, OptionError[UNSUPPORTED_SINK_COLUMN_TYPE] for a type
@@ -148,11 +148,10 @@ def id_positions(fields: Sequence[tuple[str, str]], id_columns: Sequence[str]) -
 
 
 def position_of(name: str, names: Sequence[str]) -> int | None:
-    """Return the position of ``name`` in ``names``: of its exact spelling if there is one, else of a spelling in
-    another case; None without either.
+    """Return the position in ``names`` of the exact ``name``, or without it of ``name`` in another case, or None.
 
-    Raises OptionError[AMBIGUOUS_COLUMN] if several names have the exact spelling; also if none has it, and several
-    differ from it in case only, which ``spark.sql.caseSensitive`` allows.
+    Raises OptionError[AMBIGUOUS_COLUMN] if several names have the exact spelling. Without the exact spelling, raises it
+    if several names differ in case only, which ``spark.sql.caseSensitive`` allows.
     """
     exact = [position for position, one in enumerate(names) if one == name]
     found = exact or [position for position, one in enumerate(names) if one.lower() == name.lower()]
@@ -162,8 +161,8 @@ def position_of(name: str, names: Sequence[str]) -> int | None:
 
 
 def _check_complete(positions: Mapping[str, int], has_topic: bool) -> None:
-    """Raise OptionError[MISSING_SINK_COLUMN] for the first of these columns that is missing: ``body``; ``topic``,
-    unless option ``topic`` is set (``has_topic``); ``brokerName`` or ``queueId``, if only the other one is present."""
+    """Raise OptionError[MISSING_SINK_COLUMN] for the first missing column: ``body``; ``topic``, unless option ``topic``
+    is set (``has_topic``); ``brokerName`` or ``queueId``, if only one of the two is present."""
     missing = {
         "column 'body'": BODY not in positions,
         "column 'topic' or option 'topic'": TOPIC not in positions and not has_topic,

@@ -1,4 +1,4 @@
-"""Checks of rows before sending: a row that a broker would reject or store differently is invalid.
+"""Checks of rows before sending. A row that a broker would reject or store differently is invalid.
 
 Also makes the dead-letter messages of invalid rows, each with the reason.
 """
@@ -56,8 +56,8 @@ def problems_of(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], *, max
 
 
 def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body_bytes: int) -> RowProblems:
-    """Yield (position, problem) for all problems of the rows, one check after another: a row may have several, and
-    positions are in no order."""
+    """Yield (position, problem) for all problems of the rows, one check after another. Positions are in no order, since
+    a row may have several problems."""
     body_bytes = lengths_of(rows.bodies)
     yield from _problems_at(rows.bodies.is_null(), "its body is null")
     yield from _problems_at(body_bytes == 0, "its body is empty, and brokers reject it")
@@ -112,9 +112,9 @@ def _text_problems(name: str, values: pa.BinaryArray) -> RowProblems:
 
 
 def _property_problems(maps: pa.MapArray) -> RowProblems:
-    """Yield a problem, with the row's position, for each entry of ``maps`` whose name is reserved by RocketMQ, empty,
-    not UTF-8, or contains 0x01 or 0x02, or whose value is null, empty, not UTF-8, or contains 0x02. An entry may have
-    several."""
+    """Yield a problem, with the row's position, for each invalid entry of ``maps``. A name is invalid if it is reserved
+    by RocketMQ, empty, not UTF-8, or contains 0x01 or 0x02, a value if it is null, empty, not UTF-8, or contains 0x02.
+    An entry may have several problems."""
     entry_offsets = maps.offsets.to_numpy()
     span = slice(int(entry_offsets[0]), int(entry_offsets[-1]))
     names = maps.keys[span].cast(pa.binary())
@@ -134,8 +134,8 @@ def _property_problems(maps: pa.MapArray) -> RowProblems:
 
 
 def _delay_problems(rows: OutgoingRows) -> RowProblems:
-    """Yield a problem for each delay and delivery time that is 0 or negative, for each delay above its limit in
-    MAX_DELAYS, and for each row with values in more than one of these columns."""
+    """Yield a problem for each delay and delivery time that is 0 or negative, and for each delay above its limit in
+    MAX_DELAYS. A row with values in more than one of these columns has a problem too."""
     counts = np.zeros(len(rows), np.int32)
     for column, name in DELAYS.items():
         values = rows.texts.get(name)
@@ -150,8 +150,8 @@ def _delay_problems(rows: OutgoingRows) -> RowProblems:
 
 
 def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int64Array) -> RowProblems:
-    """Yield a problem for each broker name that is not UTF-8, for each queue ID below 0 or above MAX_INT, and for each
-    row that has only one of the two."""
+    """Yield a problem for each broker name that is not UTF-8, and for each queue ID that is negative or exceeds
+    MAX_INT. A row with only one of the two has a problem too."""
     yield from _problems_at(_are_malformed(broker_names.cast(pa.binary())), "its brokerName is not in UTF-8")
     yield from _problems_at(pc.less(queue_ids, ZERO), "its queueId is below 0")
     yield from _problems_at(pc.greater(queue_ids, _MAX_INT), f"its queueId is above {MAX_INT}")
@@ -162,7 +162,7 @@ def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int64Array) -> R
 
 def _are_above(digits: pa.BinaryArray, limit_value: int) -> pa.BooleanArray:
     """Return which numbers are above ``limit_value``; null for null. ``digits``: decimal text without leading zeros.
-    The result for a negative number is undefined: a separate check finds it."""
+    The result for a negative number is undefined, because a separate check finds it."""
     lengths, limit = pc.binary_length(digits), str(limit_value).encode()
     is_greater = pc.and_(pc.equal(lengths, len(limit)), pc.greater(digits, limit))
     return pc.or_(pc.greater(lengths, len(limit)), is_greater)
@@ -225,9 +225,9 @@ def dead_letters(
     """Return rows for the dead-letter ``topic``: one for each entry of ``problems`` (problem by position in ``rows``),
     in this order. Send and log nothing.
 
-    Each has the invalid row's number, the first ``max_body_bytes`` of its body (NO_BODY for an empty one or null), and
-    three properties only, cut to 200 characters: PROBLEM, ROW with the number and ``source``, a text for the task, and
-    TOPIC with the row's topic, which is absent if that is null or empty.
+    Each has the invalid row's number, and the first ``max_body_bytes`` of its body (NO_BODY for an empty one or null).
+    It has only three properties, cut to 200 characters. PROBLEM is the problem. ROW is the number and ``source``, a
+    text for the task. TOPIC is the row's topic, and absent if that is null or empty.
     """
     positions = np.array(list(problems), np.int64)
     invalid = rows.take(positions)
@@ -247,6 +247,6 @@ def dead_letters(
 
 
 def _text(value: str) -> bytes | None:
-    """Return ``value`` encoded for a property, cut to 200 characters, its separators replaced by spaces; None if it is
-    empty."""
+    """Return ``value`` encoded for a property, cut to 200 characters, its separators replaced by spaces, or None if it
+    is empty."""
     return as_property_text(value, _TEXT_CHARACTERS).encode() if value else None

@@ -3,7 +3,7 @@
 In those of ``row_ids``, 20 digits are a hash of the task and the row's contents, 12 digits the row's number in its
 task. The number alone is not sufficient: if a replay lacks rows, later rows get other numbers. The ID of a stored row
 would then belong to another row, which consumers drop as a duplicate. In Java's IDs the last 12 digits are a time, in
-ms of the month, and a counter, so ``mqadmin queryMsgByUniqueKey`` searches for such an ID from the start of the month.
+ms of the month, and a counter. So ``mqadmin queryMsgByUniqueKey`` searches for such an ID from the start of the month.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def task_key(job: str, partition_id: int) -> bytes:
 
 
 def row_ids(key: bytes, first_row: int, columns: Sequence[pa.BinaryArray]) -> MessageIds:
-    """Return the IDs of rows ``[first_row, first_row + len(columns[0]))`` of the task with this ``key``: 20 digits of a
-    hash of ``key`` and the row's values, then 12 digits of the row's number.
+    """Return the IDs of rows ``[first_row, first_row + len(columns[0]))`` of the task with this ``key``. Each has 20
+    digits of a hash of ``key`` and the row's values, then 12 digits of the row's number.
 
     Args:
-        first_row: number of the first row in its task; all numbers are below 2**48.
+        first_row: number of the first row in its task; all numbers are less than 2**48.
         columns: at least one, with one value per row; together all sent content of the rows.
     """
     row_count = len(columns[0])
@@ -98,8 +98,8 @@ def _texts(values: pa.Array) -> pa.BinaryArray:
 
 
 def _id_of(values: Sequence[bytes | None]) -> bytes:
-    """Return the ID, see ``column_ids``, for the values of one row: 20 digits of their hash, 8 zeros in place of a row
-    number, and 4 more digits of the hash, in upper-case hex; null differs from every other value."""
+    """Return the ID (``column_ids``) for the values of one row, in upper-case hex: 20 digits of their hash, 8 zeros in
+    place of a row number, and 4 more digits of the hash. Null differs from every other value."""
     parts = (b"-" if value is None else b"%d:%b" % (len(value), value) for value in values)
     digest = hashlib.blake2b(b"".join(parts), digest_size=_PREFIX_BYTES + 2).hexdigest().upper()
     return f"{digest[:_PREFIX_DIGITS]}00000000{digest[_PREFIX_DIGITS:]}".encode()

@@ -24,10 +24,10 @@ def outgoing_messages(
     """Yield a message for each body, with the same tags and properties and a new ID of ``next_id``. ``keys``: one text
     for all messages, or an ordered iterable with one for each.
 
-    A generator: nothing is checked before its first step, which reads all bodies. That step raises
-    LocalProtocolError[INVALID_MESSAGE] for arguments of other types, for a number of keys that differs from the number
-    of bodies and for properties reserved by RocketMQ. The same error is raised at its message, after the previous ones
-    are yielded, for a body that is empty or neither text nor bytes and for a body or properties that cannot be encoded.
+    A generator: nothing is checked before its first step, which reads all bodies. This step raises
+    LocalProtocolError[INVALID_MESSAGE] for arguments of other types, for another number of keys than of bodies, and for
+    properties reserved by RocketMQ. A body that is empty or neither text nor bytes raises it at its own message, after
+    the previous ones are yielded, and so does a body or properties that cannot be encoded.
     """
     each_body = _each_body(bodies)
     each_keys = [keys] * len(each_body) if keys is None or isinstance(keys, str) else _each_keys(keys)
@@ -48,7 +48,7 @@ def outgoing_messages(
 
 
 def _each_body(bodies: Body | Iterable[Body]) -> list[Body]:
-    """Return the bodies as a list: a single one, or all of an iterable, which is consumed. Raises
+    """Return the bodies as a list. A single body becomes a list of one; an iterable is consumed. Raises
     LocalProtocolError[INVALID_MESSAGE] for any other value."""
     if isinstance(bodies, Body):
         return [bodies]

@@ -81,8 +81,8 @@ class OutgoingRows:
 
     @property
     def are_single(self) -> Mask:
-        """Return a mask of the rows that must not be in a batch, but sent as single messages: those with a delay or a
-        delivery time, which brokers ignore in a batch, and those for a retry topic, for which brokers reject batches.
+        """Return a mask of the rows that must be sent as single messages. Brokers ignore a delay or a delivery time in
+        a batch, and reject batches for a retry topic.
 
         Source: ``broker/processor/SendMessageProcessor.java#sendBatchMessage``, ``common/message/MessageBatch.java``.
         """
@@ -118,9 +118,9 @@ def outgoing_rows(
 ) -> OutgoingRows:
     """Convert the rows of ``batch`` to columns of message parts, without checks.
 
-    ``positions``: positions in ``batch`` of the columns that it has, by name in ``SINK_COLUMNS``; ``body`` is required.
-    ``topic``: topic of all rows, which overrides the column; None: the column is required. ``first_row``: number of the
-    first row in its task. ``id_positions``: positions of the columns that determine message IDs.
+    ``positions``: positions of the columns of ``batch``, by name in ``SINK_COLUMNS``; ``body`` is required. ``topic``:
+    topic of all rows, which overrides the column; None: the column is required. ``first_row``: number of the first row
+    in its task. ``id_positions``: positions of the columns that determine message IDs.
     """
     named = {name: batch.column(position) for name, position in positions.items()}
     texts = {
@@ -164,22 +164,22 @@ def split_ranges(sizes: Numbers, limit: int) -> Iterator[tuple[int, int]]:
 
 
 def _as_binary(values: pa.Array | None) -> pa.BinaryArray | None:
-    """Return ``values`` cast to binary, text as UTF-8; None for None."""
+    """Return ``values`` cast to binary, text as UTF-8, or None for None."""
     return _cast(values, pa.binary())
 
 
 def _cast(values: pa.Array | None, type_: pa.DataType) -> pa.Array | None:
-    """Return ``values`` cast to ``type_``; None for None."""
+    """Return ``values`` cast to ``type_``, or None for None."""
     return None if values is None else values.cast(type_)
 
 
 def _unless_void(values: pa.Array | None) -> pa.Array | None:
-    """Return ``values`` unchanged; None for None and for a column of type null."""
+    """Return ``values`` unchanged, or None for None and for a column of type null."""
     return None if values is None or pa.types.is_null(values.type) else values
 
 
 def _as_digits(values: pa.Array | None) -> pa.BinaryArray | None:
-    """Return integers as decimal text, null for null; None without a column."""
+    """Return integers as decimal text, null for null, or None without a column."""
     return None if values is None else values.cast(pa.string()).cast(pa.binary())
 
 
@@ -192,7 +192,7 @@ def _milliseconds(values: pa.Array | None) -> pa.Int64Array | None:
 
 
 def _have_nulls(columns: Sequence[pa.Array]) -> Mask | None:
-    """Return a mask of the rows in which one or more of ``columns`` are null; None without columns."""
+    """Return a mask of the rows in which one or more of ``columns`` are null, or None without columns."""
     if not columns:
         return None
     nulls: Mask = np.any([column.is_null().to_numpy(zero_copy_only=False) for column in columns], axis=0)
@@ -200,8 +200,8 @@ def _have_nulls(columns: Sequence[pa.Array]) -> Mask | None:
 
 
 def _have_invalid_keys(values: pa.Array | None) -> Mask | None:
-    """Return a mask of the rows whose list of keys has an empty key or one with a space; None if there is no such row,
-    no column, or a column of texts instead of lists."""
+    """Return a mask of the rows whose list of keys has an empty key or one with a space. Return None if there is no
+    such row, no column, or a column of texts instead of lists."""
     if values is None or not pa.types.is_nested(values.type):
         return None
     lists = values.cast(pa.list_(pa.binary())).drop_null()  # a null list may cover values
@@ -216,8 +216,8 @@ def _have_invalid_keys(values: pa.Array | None) -> Mask | None:
 
 
 def _keys(values: pa.Array | None) -> pa.BinaryArray | None:
-    """Return the keys of each row as one text. A list's keys are joined by a space, without nulls; a null list and one
-    without keys become null. A column of texts is returned unchanged, as binary; None without a column."""
+    """Return the keys of each row as one text, or None without a column. A list's keys are joined by a space, without
+    nulls; a null list and one without keys become null. A column of texts is returned unchanged, as binary."""
     if values is None or not pa.types.is_nested(values.type):
         return _as_binary(values)
     values = values.cast(pa.list_(pa.binary()))

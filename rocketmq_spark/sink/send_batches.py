@@ -85,9 +85,9 @@ class _Encoded(NamedTuple):
 
 def encode_batches(encodable: EncodableRows, queue_of: QueueOf, limit_bytes: int = BATCH_BYTES) -> Iterator[SendBatch]:
     """Encode the rows and yield them as SendBatches of up to ``limit_bytes``, round robin over the destinations; rows
-    for one named queue keep their order. Send nothing. A row counts as its encoded message and STORED_EXTRA_BYTES. It
-    is a single message, in a SendBatch of its own, if it is above ``limit_bytes`` (brokers limit a batch as a whole,
-    but only the body of a single message) or in ``OutgoingRows.are_single``.
+    for one named queue keep their order. Send nothing. A row counts as its encoded message and STORED_EXTRA_BYTES. A
+    row of ``OutgoingRows.are_single``, or larger than ``limit_bytes``, is a SendBatch of its own, as a single message.
+    Brokers limit a batch as a whole, but only the body of a single message.
 
     The first step of the iteration calls ``queue_of`` once for each distinct target, and raises its errors. Without
     rows nothing is yielded or called.
@@ -115,8 +115,8 @@ def _interleave(destinations: Iterable[Iterator[SendBatch]]) -> Iterator[SendBat
 
 
 def _batches_for(destination: Destination, positions: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
-    """Yield the batches and single messages of the rows at ``positions``, which are of one ``destination``: in the
-    order of the rows if it has a queue, else one kind after another (see ``_split_by_kind``)."""
+    """Yield the batches and single messages of the rows at ``positions``, all of one ``destination``. If it has a
+    queue, they are in the order of the rows. Otherwise one kind follows another (``_split_by_kind``)."""
     encodable, are_single = encoded.encodable, encoded.are_single
     for part in _split_by_kind(positions, encodable.sys_flags * 2 + are_single, in_order=destination.queue is not None):
         make = _single_messages if are_single[part[0]] else _full_batches
@@ -181,8 +181,8 @@ def _target_of(columns: dict[str, pa.Array], position: int) -> RowTarget:
 
 def _split_by_kind(positions: Positions, batch_kinds: Numbers, *, in_order: bool) -> Iterator[Positions]:
     """Split ``positions`` into parts that may share a batch: rows with the same number in ``batch_kinds``, which has
-    one for each row. ``in_order``: split wherever the kind changes, so that the parts keep the order; else yield one
-    part for each kind."""
+    one for each row. ``in_order``: split wherever the kind changes, so that the parts keep the order. Otherwise yield
+    one part for each kind."""
     own_kinds = batch_kinds[positions]
     if in_order:
         yield from np.split(positions, np.flatnonzero(np.diff(own_kinds)) + 1)
@@ -200,8 +200,8 @@ def _offsets(values: pa.BinaryArray) -> list[int]:
 
 
 def queue_by_hash(sharding_key: str, queues: tuple[MessageQueue, ...]) -> MessageQueue:
-    """Return the queue for a sharding key, by its hash; the same one as long as ``queues`` are the same. Raises
-    ValueError without queues.
+    """Return the queue for a sharding key, by its hash, the same one for the same ``queues``. Raises ValueError without
+    queues.
 
     Source: ``client/producer/selector/SelectMessageQueueByHash.java``; differs: brokers without a master in the route
     keep their queues, so that a key keeps its queue while only a master is unavailable.
@@ -220,7 +220,7 @@ def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
 
 
 def named_queue(target: RowTarget) -> MessageQueue | None:
-    """Return the queue that ``target`` names, unchecked; None if it lacks the broker name or the queue ID."""
+    """Return the queue that ``target`` names, unchecked, or None if it lacks the broker name or the queue ID."""
     if target.broker_name is None or target.queue_id is None:
         return None
     return MessageQueue(target.topic, target.broker_name, target.queue_id)

@@ -70,8 +70,8 @@ def requirements_of(rows: OutgoingRows, excluded: Iterable[int]) -> RowRequireme
 
 
 def _columns(rows: OutgoingRows) -> tuple[pa.Array, ...]:
-    """Return the rows' topics, broker names, queue IDs, null where none is given, and whether they have keys that are
-    not blank: an array per field of ``TopicRequirement``, in the order of its fields, with one value per row."""
+    """Return the fields of ``TopicRequirement``, in order, as arrays with one value per row: topics, broker names and
+    queue IDs, null where none is given, and whether a row has keys that are not blank."""
     keys = rows.texts.get("KEYS")
     brokers = pa.nulls(len(rows), pa.string()) if rows.broker_names is None else rows.broker_names
     queue_ids = pa.nulls(len(rows), pa.int64()) if rows.queue_ids is None else rows.queue_ids
@@ -88,9 +88,8 @@ class TopicLookup:
     """Checks that the topics and queues of a task's rows exist, and selects queues for sharding keys. Looks up each
     topic once per task, and waits for all missing topics together. Threads: the task's own.
 
-    ``query_is_compacted``: returns whether a topic keeps only the last message of each key, according to one of its
-    brokers; False if that broker does not report it. It raises transient errors, for example if no broker can be
-    reached.
+    ``query_is_compacted``: returns whether a topic keeps only the last message of each key, as one of its brokers
+    reports, or False without a report. It raises transient errors, for example if no broker can be reached.
     """
 
     def __init__(
@@ -111,8 +110,8 @@ class TopicLookup:
         self._unavailable_topics: dict[str, RocketMQError] = {}
 
     def resolve_queue(self, target: RowTarget) -> MessageQueue | None:
-        """Return the queue that ``target`` names, unchecked; else the queue that its sharding key selects; else None:
-        any queue of the topic.
+        """Return the queue that ``target`` names, unchecked, or without it the queue that its sharding key selects.
+        None: any queue of the topic.
 
         For a sharding key, the task's first call looks up the topic and waits if it is missing; later calls use the
         queues of that lookup. Raises the errors of ``sharded_queues``, for a sharding key only.
@@ -138,8 +137,8 @@ class TopicLookup:
     ) -> dict[TopicRequirement, str]:
         """Look up the topics, and return each of ``requirements`` that is not met, with the reason as text; {} if all
         are met. ``first_only``: return with the first problem. Wait up to ``missingTopicTimeoutMs`` for a topic without
-        a route or writable queue, and for a named broker that never had the topic; later calls report what was missing
-        then without waiting again. Do not wait for a named queue that the topic lacks, or for a compacted topic of rows
+        a route or writable queue, and for a named broker that never had the topic. Later calls report these problems
+        without waiting again. Do not wait for a named queue that the topic lacks, or for a compacted topic of rows
         without keys. A named broker that had the topic before is no problem: sending waits for it.
 
         Raises TransportError[CLUSTER_TIMEOUT] for a transient error that lasts longer than ``clusterTimeoutMs``, and
@@ -176,8 +175,8 @@ class TopicLookup:
 
     def _resolve_all(self, pending: Mapping[str, Collection[TopicRequirement]]) -> dict[str, RocketMQError]:
         """Attempt once to resolve each topic of ``pending`` (requirements by topic), and record each success. Return
-        the error of each topic that failed, and invalidate its route if an outdated address may be the cause; {} if
-        none failed. If no name server responds, stop, and return that error for every topic of ``pending``."""
+        the error of each failed topic; {} if none failed. Invalidate its route if an outdated address may be the cause.
+        If no name server responds, stop, and return this error for every topic of ``pending``."""
         failures: dict[str, RocketMQError] = {}
         for topic, requirements in pending.items():
             try:
@@ -244,8 +243,8 @@ class TopicLookup:
 
 
 def no_such_queue(requirement: TopicRequirement, route: TopicRoute) -> str | None:
-    """Return the problem, as text, if the topic lacks the named queue at the named broker. None if it has the queue, if
-    ``requirement`` names no queue, or if that broker is not in ``route``."""
+    """Return the problem, as text, if the topic lacks the named queue at the named broker. Return None if it has the
+    queue, if ``requirement`` names no queue, or if its broker is not in ``route``."""
     counts = [data.write_queue_count for data in route.queues if data.broker_name == requirement.broker_name]
     if requirement.queue_id is None or not counts or requirement.queue_id < counts[0]:
         return None

@@ -32,7 +32,7 @@ ENCODED_BYTES: Final = 8 * 1024 * 1024
 
 
 class Topics(Protocol):
-    """Lookup of the topics of rows: a ``TopicLookup``."""
+    """Lookup of the topics of rows, implemented by ``TopicLookup``."""
 
     def find_problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool
@@ -41,11 +41,11 @@ class Topics(Protocol):
         ``first_only`` at least one of them."""
 
     def resolve_queue(self, target: RowTarget) -> MessageQueue | None:
-        """Return the queue of a row; None: any queue of its topic. May look up the topic and wait."""
+        """Return the queue of a row, or None for any queue of its topic. May look up the topic and wait."""
 
 
 class Sender(Protocol):
-    """Destination of batches: a ``BatchSender``."""
+    """Destination of batches, implemented by ``BatchSender``."""
 
     @property
     def topics(self) -> Topics: ...
@@ -80,7 +80,7 @@ class WriteTask:
 def write_rows(
     batches: Iterable[pa.RecordBatch], columns: Columns, task: WriteTask, options: WriteOptions, sender: Sender
 ) -> int:
-    """Check, encode and send all rows of a task, each Arrow batch as a whole before any of its rows is sent; wait until
+    """Check, encode and send all rows of a task, each Arrow batch as a whole before any of its rows is sent. Wait until
     the brokers have stored them, and return their number, invalid ones included.
 
     Invalid rows, including those for an unavailable topic, go to the dead-letter topic of ``options``. Raises
@@ -112,8 +112,8 @@ def _pieces(
     batch: pa.RecordBatch, columns: Columns, key: bytes, first_row: int, options: WriteOptions
 ) -> Iterator[_Piece]:
     """Encode the rows of an Arrow batch, unchecked, and yield them with their message IDs in pieces of at most
-    ``ENCODED_BYTES`` of bodies; a single larger row is its own piece. Message IDs come from the ID columns if there are
-    any, else from ``key``, the row's number and all its content. ``first_row``: number of the first row in the task."""
+    ``ENCODED_BYTES`` of bodies, or of one larger row. Message IDs come from the ID columns, or without any from
+    ``key``, the row's number and all its content. ``first_row``: number of the first row in the task."""
     for part in split_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
         rows = outgoing_rows(part, columns.parts, options.topic, first_row, columns.id_positions)
         properties = _properties(rows)
@@ -125,8 +125,8 @@ def _pieces(
 def _message_ids(
     rows: OutgoingRows, properties: Sequence[pa.BinaryArray], id_columns: Sequence[pa.Array], key: bytes
 ) -> MessageIds:
-    """Return the ID of each row, at least one: of ``id_columns``, or, without these or if one is null, of its number
-    and content. A row with a null is invalid; as a dead letter it must differ from others."""
+    """Return the ID of each row, at least one, from ``id_columns``. Without these, and for a row in which one is null,
+    the ID is of its number and content. Such a row is invalid, and as a dead letter needs an ID of its own."""
     nulls = rows.have_null_ids
     if nulls is not None and not nulls.any():
         return column_ids(id_columns)
@@ -135,9 +135,9 @@ def _message_ids(
 
 
 def _valid_pieces(pieces: list[_Piece], task: WriteTask, options: WriteOptions, topics: Topics) -> Iterator[_Piece]:
-    """Check all ``pieces``, then yield pieces to send: one without problems unchanged, else its valid rows and then the
-    dead letters of its invalid rows, which are logged. Topics are looked up, which may wait; not if a row has another
-    problem and there is no dead-letter topic.
+    """Check all ``pieces``, then yield pieces to send. One without problems is unchanged. Otherwise its valid rows come
+    first, then the dead letters of its invalid rows, which are logged. Topics are looked up, which may wait, unless a
+    row has another problem and there is no dead-letter topic.
 
     Raises LocalProtocolError[INVALID_ROW] for invalid rows without a usable dead-letter topic, before the first piece
     is yielded. Raises the errors of ``Topics.find_problems``.
@@ -157,9 +157,9 @@ def _valid_pieces(pieces: list[_Piece], task: WriteTask, options: WriteOptions, 
 def _with_topic_problems(
     pieces: list[_Piece], problems: list[dict[int, str]], topics: Topics, *, first_only: bool
 ) -> list[dict[int, str]]:
-    """Look up the topics of all rows that have no problem so far, all together, which may wait. Return new dicts: for
-    each piece, those of ``problems`` (problem by row position) and the topic problems of the other rows, ascending by
-    position. Raises the errors of ``Topics.find_problems``."""
+    """Look up the topics of all rows without a problem so far, all together, which may wait. Return for each piece a
+    new dict, ascending by row position, of its ``problems`` (by row position) and of the topic problems of its other
+    rows. Raises the errors of ``Topics.find_problems``."""
     row_requirements = [
         requirements_of(piece.rows, excluded=row_problems) for piece, row_problems in zip(pieces, problems, strict=True)
     ]
@@ -221,8 +221,8 @@ def _invalid_row_error(
 
 
 def _properties(rows: OutgoingRows) -> tuple[pa.BinaryArray, ...]:
-    """Return the encoded properties: an array for each of ``rows.texts``, in order, then one for ``rows.properties``
-    unless that is None."""
+    """Return the encoded properties, as an array for each of ``rows.texts``, in order, then one for ``rows.properties``
+    unless it is None."""
     named = [property_of(name, values) for name, values in rows.texts.items()]
     return (*named,) if rows.properties is None else (*named, properties_of(rows.properties))
 
@@ -235,8 +235,8 @@ KINDS: Final[Mapping[str, MessageSysFlag]] = MappingProxyType(
 
 
 def compressed(bodies: pa.BinaryArray, compression: str, over_bytes: int) -> tuple[pa.BinaryArray, Numbers]:
-    """Compress each body of more than ``over_bytes`` if that makes it smaller. Return all bodies in order, and the
-    sysFlag of each: 0 if it is not compressed. ``compression``: ``none``, which compresses nothing, or a key of
+    """Compress each body of more than ``over_bytes`` if this makes it smaller. Return all bodies in order, and the
+    sysFlag of each, 0 if it is not compressed. ``compression``: ``none``, which compresses nothing, or a key of
     KINDS."""
     sys_flags = np.zeros(len(bodies), np.int32)
     sizes = lengths_of(bodies)

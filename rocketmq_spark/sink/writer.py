@@ -1,4 +1,4 @@
-"""The writers that Spark calls: created where a query is planned, and pickled for the executors' tasks.
+"""The writers that Spark calls. They are created where a query is planned, and pickled for the executors' tasks.
 
 A commit has nothing to do: a task succeeds only after all its rows are stored.
 """
@@ -94,7 +94,7 @@ def _write(
     job: str,
     options: WriteOptions,
 ) -> TaskCommitMessage:
-    """Set the log context of this process, send the rows of the running task, and return their number, invalid ones
+    """Set the log context of this process, and send the rows of the running task. Return their number, invalid ones
     included, once the brokers have stored them. ``columns``: as ``columns_in`` returns them. ``job``: see ``task_key``.
     Raises the errors of ``write_rows``."""
     from rocketmq_spark.sink.batch_sender import BatchSender
