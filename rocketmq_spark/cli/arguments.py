@@ -43,8 +43,8 @@ def integer_argument(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], 
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add two options to ``parser``: ``--namesrv``, by default $NAMESRV_ADDR as in RocketMQ's own tools, else
-    127.0.0.1:9876, and ``--options``, a file of connection options, parsed by ``properties``; {} without it.
+    """Add two options to ``parser``. ``--namesrv`` is by default $NAMESRV_ADDR as in RocketMQ's own tools, else
+    127.0.0.1:9876. ``--options`` is a file of connection options, parsed by ``properties``; {} without it.
 
     Credentials belong in the file of ``--options``: all users of the machine can read a command line.
     """

@@ -22,10 +22,10 @@ POLL_S: Final = 0.2
 
 
 def main(argv: Sequence[str]) -> int:
-    """Start a cluster, create the topics, print the addresses, and run until Ctrl-C or SIGTERM; then return 0. Raises
-    EmbeddedBrokerError, [EMBEDDED_JVM_FAILED] if a server's process ends by itself, and BrokerError for a topic that
-    the broker rejects. In all cases end all servers first, with ``--store`` after a clean shutdown. Wrong arguments
-    raise SystemExit."""
+    """Start a cluster, create the topics, print the addresses, and run until Ctrl-C or SIGTERM; then return 0. In all
+    cases end all servers first, with ``--store`` after a clean shutdown. Raises EmbeddedBrokerError,
+    [EMBEDDED_JVM_FAILED] if a server's process ends by itself, and BrokerError for a topic that the broker rejects.
+    Wrong arguments raise SystemExit."""
     arguments = new_parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
     cluster = EmbeddedCluster(

@@ -46,8 +46,8 @@ class DemoError(Exception):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the demo, and print its counts; return 0 if ``report.is_clean`` accepts them: no order is lost, the group has
-    committed all, and each order has an invoice; else 1. After a DemoError, print it to standard error and return 1.
+    """Run the demo, and print its counts. Return 0 if ``report.is_clean`` accepts them (no order is lost, the group has
+    committed all, each order has an invoice), else 1. After a DemoError, print it to standard error and return 1.
     Raises EmbeddedBrokerError. Wrong arguments raise SystemExit."""
     arguments = new_parser().parse_args(argv)
     try:
@@ -81,12 +81,12 @@ def new_parser() -> argparse.ArgumentParser:
 class Demo:
     """Orders, two members of a group that count them, a query that writes invoices, and one that reads the invoices.
 
-    All processes that it starts, and the folder with its files, end with ``resources``.
+    All started processes, and the folder with their files, end with ``resources``.
     """
 
     def __init__(self, resources: ExitStack, arguments: argparse.Namespace) -> None:
-        """Start the cluster, create both topics and start Spark; no query. Raises DemoError, before all that, for
-        ``--proxy`` without ``--load-balance message``, and EmbeddedBrokerError."""
+        """Start the cluster, create both topics and start Spark; no query. Before, raises DemoError for ``--proxy``
+        without ``--load-balance message``. Raises EmbeddedBrokerError."""
         if arguments.proxy and arguments.load_balance != BY_MESSAGE:
             raise DemoError(f"--proxy requires --load-balance {BY_MESSAGE}")
         self._arguments = arguments
@@ -111,8 +111,8 @@ class Demo:
         """Start the queries, send orders for ``--seconds``, stop the queries, and return the counts of
         ``report.audit``. Waits up to 300 s in each of its steps.
 
-        Raises EmbeddedBrokerError if the broker has ended, whatever failed first; else DemoError if a query fails or
-        does not start, or a request fails. Queries that still run then end with ``resources``.
+        Raises EmbeddedBrokerError if the broker has ended, whatever failed first. Otherwise raises DemoError if a query
+        fails or does not start, or a request fails. Queries that still run then end with ``resources``.
         """
         try:
             self._start_queries()
@@ -135,8 +135,8 @@ class Demo:
             raise DemoError(f"the queries did not start reading within {WAIT_LIMIT_S:.0f} s")
 
     def _run_phases(self) -> None:
-        """Send orders for ``--seconds``: SECOND joins after half of the time, and is stopped after three quarters. Then
-        start AUDIT, which reads the invoices, wait until the counts are clean, 300 s at most, stop all queries, and
+        """Send orders for ``--seconds``. SECOND joins after half of the time, and is stopped after three quarters. Then
+        start AUDIT, which reads the invoices, and wait until the counts are clean, 300 s at most. Stop all queries, and
         print the number of orders by tag. Raises what ``_poll`` and ``Producer.send_batch`` do."""
         start_s, seconds = time.monotonic(), self._arguments.seconds
         self._send_orders("orders come in", start_s, start_s + seconds / 2, FIRST)
@@ -153,8 +153,8 @@ class Demo:
         self._spark.table(FIRST).union(self._spark.table(SECOND)).groupBy("tags").count().orderBy("tags").show()
 
     def _send_orders(self, title: str, start_s: float, end_s: float, *members: str) -> None:
-        """Print ``title``, and send orders and show progress until ``end_s``, and on until ``members`` have divided the
-        work, 300 s at most; then return, divided or not. ``start_s``: time from which the rate counts; both times as
+        """Print ``title``, send orders and show progress until ``end_s``. Continue until ``members`` have divided the
+        work, 300 s at most, and return in any case. ``start_s``: time from which the rate counts; both times as
         ``time.monotonic``. Raises what ``_poll`` and ``Producer.send_batch`` do."""
         self._print(title)
         self._progress_in_phase.clear()
@@ -164,8 +164,8 @@ class Demo:
         self._send_due(end_s - start_s)
 
     def _send_due(self, elapsed_s: float) -> None:
-        """Send the orders that are due ``elapsed_s`` after the start by ``--rate`` and not sent yet, in batches of up
-        to 100; wait for each batch. Raises what ``Producer.send_batch`` does."""
+        """Send the orders that are due ``elapsed_s`` after the start by ``--rate``, and were not sent, in batches of up
+        to 100. Wait for each batch. Raises what ``Producer.send_batch`` does."""
         due = int(elapsed_s * self._arguments.rate)
         while self._sent_count < due:
             end = min(due, self._sent_count + BATCH_LIMIT)
@@ -180,8 +180,8 @@ class Demo:
         return len(read) == len(members) and report.is_divided(read, queue_count)
 
     def _audit(self) -> dict[str, int]:
-        """Request the offsets of the topic and of the group from the broker, collect the rows of the tables FIRST,
-        SECOND and AUDIT, and return the counts of ``report.audit``. Stop nothing. Raises the errors of ``Broker``."""
+        """Request the offsets of the topic and of the group from the broker, and collect the rows of the tables FIRST,
+        SECOND and AUDIT. Return the counts of ``report.audit``. Stop nothing. Raises the errors of ``Broker``."""
         held = self._broker.query_topic_stats(TOPIC)
         lag = report.group_lag(held, self._broker.query_offsets(GROUP, held))
         read = [row["keys"] for member in (FIRST, SECOND) for row in self._spark.table(member).collect()]
@@ -224,8 +224,8 @@ class Demo:
         time.sleep(TICK_S)
 
     def _show_progress(self) -> None:
-        """Print a line for each progress with rows of each running query that is later than its last one here, and keep
-        the latest of these for ``_is_divided``. Raises what ``progress_since`` does."""
+        """Print a line for each new progress with rows of each running query. Keep the latest progress of a query for
+        ``_is_divided``. Raises what ``progress_since`` does."""
         for name, query in self._queries.items():
             for progress in progress_since(query, self._last_shown.get(name, "")):
                 self._last_shown[name] = progress["timestamp"]
@@ -291,8 +291,8 @@ def quiet_start(log: Path) -> Iterator[None]:
 
 
 def collecting(messages: DataFrame, name: str) -> DataStreamWriter:
-    """Return the writer of a query, not started, that collects IDs, keys and tags into an in-memory table ``name``, the
-    query's name too, every 2 s."""
+    """Return the writer of a query, not started, which collects IDs, keys and tags every 2 s into an in-memory table
+    ``name``. This is the query's name too."""
     output = messages.select("msgId", "keys", "tags").writeStream.queryName(name)
     return output.format("memory").trigger(processingTime=TRIGGER)
 

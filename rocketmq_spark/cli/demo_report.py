@@ -28,8 +28,8 @@ def order_message(topic: str, number: int) -> Message:
 
 
 def line_of(progress: Progress) -> str:
-    """Format one output line: query, batch, rows and rate; then COUNTS with message-based load balancing, else the lag,
-    ``?`` if it is unknown, and the IDs of the owned queues."""
+    """Format one output line: query, batch, rows and rate. With message-based load balancing add COUNTS, otherwise the
+    lag, ``?`` if it is unknown, and the IDs of the owned queues."""
     latest, rate = _latest(progress), progress.get("processedRowsPerSecond") or 0.0
     batch = (
         f"{progress['name']:<7} batch {progress['batchId']:>3} {progress['numInputRows']:>6} rows {rate:>8.0f} rows/s"
@@ -67,10 +67,10 @@ def group_lag(held: Mapping[MessageQueue, QueueBounds], committed: Mapping[Messa
 def audit(
     produced: Set[str], read: Collection[str], group_lag: int, invoices: Collection[tuple[str, str]]
 ) -> dict[str, int]:
-    """Return counts: ``produced`` orders, ``read`` rows, ``distinct`` orders in these, ``duplicates``, all other rows,
-    ``lost`` orders, in no row, ``group_lag`` as given, ``written`` invoices, ``invoices`` with different IDs, and
-    ``unbilled`` orders, without one. ``produced``: keys of the sent orders; ``read``: keys of the rows; ``invoices``:
-    (ID, key) of each invoice message."""
+    """Return counts: ``produced`` orders, ``read`` rows, ``distinct`` orders in these rows, ``duplicates`` (all other
+    rows), ``lost`` orders without a row, ``group_lag`` as given, ``written`` invoices, ``invoices`` with different IDs,
+    and ``unbilled`` orders without an invoice. ``produced``: keys of the sent orders; ``read``: keys of the rows;
+    ``invoices``: (ID, key) of each invoice message."""
     distinct = len(produced & set(read))
     return {
         "produced": len(produced),

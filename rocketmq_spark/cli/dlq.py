@@ -99,9 +99,9 @@ class Redriver:
         self._reason_unusable = lru_cache(MAX_CACHED)(self._request_reason)
 
     def redrive(self, letter: StoredMessage) -> bool:
-        """Send a copy of the letter, unless this is a dry run, wait, and print the old ID and the place; or print why
-        the letter is left: see ``reason_to_leave``, or a broker rejects it. Return whether it is left. Raises the
-        TransportErrors of ``Producer.send``, and what ``NameServers.cluster_info`` does."""
+        """Send a copy of the letter, unless this is a dry run, wait, and print the old ID and the place. If
+        ``reason_to_leave`` has a reason, or a broker rejects the copy, print the reason instead. Return whether the
+        letter is left. Raises the TransportErrors of ``Producer.send``, and what ``NameServers.cluster_info`` does."""
         message, topic = message_of(letter), target_of(letter, self._to)
         reason = reason_to_leave(letter, topic, self._reason_unusable, is_chosen=self._is_chosen)
         if reason is None and topic is not None:
@@ -130,8 +130,8 @@ class Redriver:
         return self._cluster.name_servers.cluster_info()
 
     def _request_reason(self, topic: str) -> str | None:
-        """Return why nothing can be sent to the topic: it is the brokers' own, or has no route or writable queue; else
-        None. Raises what ``NameServers.cluster_info`` does, and the errors of ``Producer.write_queues`` but
+        """Return why nothing can be sent to the topic, or None: it is the brokers' own, or has no route or writable
+        queue. Raises what ``NameServers.cluster_info`` does, and the errors of ``Producer.write_queues`` but
         RouteError."""
         if not user_topics([topic], self._cluster_info):
             return f"topic '{topic}' is the brokers' own"

@@ -43,10 +43,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the job's options: those of the file ``--options``, names in any case, except for what other arguments
-    replace. ``--namesrv`` replaces all addresses, also ``endpoints``; ``--group`` the group; ``--topic`` the topic or,
-    joined by commas, the topics, as ``subscribe``, with ``--write`` as ``topic``. If there is no address at all, add
-    $NAMESRV_ADDR, else 127.0.0.1:9876, as ``namesrvAddr``."""
+    """Return the job's options: those of the file ``--options``, names in any case. Arguments replace some of them.
+    ``--namesrv`` replaces all addresses, also ``endpoints``, and ``--group`` the group. ``--topic`` replaces
+    ``subscribe``, with several topics joined by commas, or with ``--write`` ``topic``. Without any address,
+    ``namesrvAddr`` is $NAMESRV_ADDR, else 127.0.0.1:9876."""
     options: dict[str, str] = dict(arguments.options)
     topic_option = "topic" if arguments.write else "subscribe"
     given = {
@@ -75,8 +75,8 @@ def examine(options: dict[str, str], *, is_writing: bool) -> Report:
 
 
 def _servers(parsed: ParsedJob) -> ServerFacts:
-    """Request and return the facts of the proxies if the job has ``endpoints``, else of name servers and brokers; empty
-    facts, without a request, if a known option is invalid. gRPC is imported for proxies only."""
+    """Request and return the facts of the proxies if the job has ``endpoints``, else of name servers and brokers. If a
+    known option is invalid, return empty facts without a request. gRPC is imported for proxies only."""
     if parsed.options is None:
         return ServerFacts()
     if parsed.endpoints:

@@ -26,7 +26,7 @@ CLEAR_SCREEN: Final = "\x1b[H\x1b[J"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the lag; return INCOMPLETE (1) if the queues of a broker are missing, else LAGS (3) if a group's lag is
+    """Print the lag. Return INCOMPLETE (1) if the queues of a broker are missing, else LAGS (3) if a group's lag is
     above ``--max-lag``, else 0. With ``--watch`` print lag or errors of servers repeatedly, and do not return: Ctrl-C
     raises KeyboardInterrupt.
 
@@ -44,9 +44,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def query_lag(cluster: ClusterClient, groups: Sequence[str], topics: Collection[str]) -> LagReport:
-    """Request the lag of ``groups``, if empty of all, in ``topics``, if empty in all of the group. The report names
-    each broker whose queues are missing, with its first error; errors of name servers are raised. Raises what
-    ``Inspector.group_rows`` does."""
+    """Request the lag of ``groups``, if empty of all groups, in ``topics``, if empty in all topics of the group. The
+    report names each broker whose queues are missing, with its first error. Errors of name servers are raised. Raises
+    what ``Inspector.group_rows`` does."""
     unavailable: dict[str, str] = {}
 
     def on_failure(broker_name: str, error: RocketMQError) -> None:
@@ -64,8 +64,8 @@ def print_report(report: LagReport, *, as_json: bool) -> None:
 
 
 def exit_code(report: LagReport, max_lag: int | None) -> int:
-    """Return the exit code: INCOMPLETE (1) if the queues of a broker are missing, else LAGS (3) if a group's lag is
-    above ``max_lag`` (None: no limit), else 0."""
+    """Return the exit code: INCOMPLETE (1) if the queues of a broker are missing, LAGS (3) if a group's lag is above
+    ``max_lag`` (None: no limit), otherwise 0."""
     if report.unavailable:
         return INCOMPLETE
     return LAGS if max_lag is not None and report.max_lag() > max_lag else 0

@@ -16,7 +16,7 @@ UNKNOWN: Final = "unknown"
 
 
 class GroupLag(NamedTuple):
-    """Unread messages of a group, and the age of the oldest in ms; None if no age of a queue with lag is known."""
+    """Unread messages of a group, and the age of the oldest in ms, or None if no age of a queue with lag is known."""
 
     lag: int
     lag_ms: int | None
@@ -43,7 +43,7 @@ class LagReport:
         return max((total_of(rows).lag for rows in self.by_group().values()), default=0)
 
     def to_text(self) -> str:
-        """Return a table of each group, with its total below it, separated by empty lines; "" without groups."""
+        """Return a table of each group, its total in the last line, separated by empty lines; "" without groups."""
         return "\n\n".join(self._group_text(group, rows) for group, rows in self.by_group().items())
 
     def to_json(self) -> str:
@@ -57,8 +57,8 @@ class LagReport:
         return json.dumps({"groups": groups, "unavailable": dict(self.unavailable)})
 
     def _group_text(self, group: str, rows: Sequence[GroupRow]) -> str:
-        """Return the table of one group with a last line of its total lag, "at least" if a broker is unavailable, and
-        of the oldest message's age. Without rows return one line: the lag is unknown if a broker is unavailable, else
+        """Return the table of one group. Its last line has the total lag, "at least" if a broker is unavailable, and
+        the oldest message's age. Without rows return one line. The lag is unknown if a broker is unavailable. Otherwise
         the group has no committed offsets and no subscriptions."""
         if not rows:
             unread = "lag unknown" if self.unavailable else "no committed offsets and no subscriptions"
@@ -71,8 +71,8 @@ class LagReport:
 
 
 def total_of(rows: Sequence[GroupRow]) -> GroupLag:
-    """Return the sum of the lags of ``rows``, one group's, and the largest known age of a queue with lag, in ms: None
-    if none is known, 0 without lag."""
+    """Return the sum of the lags of ``rows``, one group's, and the largest known age in ms of a queue with lag. The age
+    is None if none is known, 0 without lag."""
     ages_ms = [row.lag_ms for row in rows if row.lag and row.lag_ms is not None]
     lag = sum(row.lag for row in rows)
     return GroupLag(lag, max(ages_ms, default=None if lag else 0))

@@ -28,9 +28,9 @@ INTERRUPTED: Final = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Import and run the subcommand that ``argv`` names, None: the process's arguments; return its exit code, 1 after a
-    RocketMQError, which is printed to standard error, 130 after Ctrl-C. Wrong arguments, ``--help`` and ``--version``
-    raise SystemExit."""
+    """Import and run the subcommand that ``argv`` names (None: the process's arguments), and return its exit code.
+    After a RocketMQError, print it to standard error and return 1. Return 130 after Ctrl-C. Wrong arguments, ``--help``
+    and ``--version`` raise SystemExit."""
     try:
         arguments = new_parser().parse_args(argv)
         command = import_module(f"rocketmq_spark.cli.{arguments.command}")

@@ -21,9 +21,9 @@ def message_of(stored: StoredMessage) -> MessageExt:
 
 
 def text_line(stored: StoredMessage, target: str | None = None) -> str:
-    """Return store time, place, ``target`` unless that is None, message ID, tags and keys, if there are any, and body
-    on one line. A binary body is in base64; target, tags, keys and body are cut after 200 characters. An undecodable
-    message has its problem in place of the body; a dead letter of ``badMessages`` has it before the body."""
+    """Return store time, place, ``target`` unless it is None, message ID, tags and keys, if there are any, and body on
+    one line. A binary body is in base64. Target, tags, keys and body are cut after 200 characters. An undecodable
+    message has its problem instead of the body, a dead letter of ``badMessages`` before the body."""
     message = message_of(stored)
     parts = {"tags": message.tags, "keys": message.keys, "badMessage": message.properties.get(PROBLEM)}
     if isinstance(stored, UndecodableMessage):
@@ -71,7 +71,7 @@ def _body_fields(stored: StoredMessage) -> dict[str, str]:
 
 
 def _text_or_none(body: bytes) -> str | None:
-    """Return the body as text; None if it is not in UTF-8."""
+    """Return the body as text, or None if it is not in UTF-8."""
     try:
         return body.decode()
     except UnicodeDecodeError:

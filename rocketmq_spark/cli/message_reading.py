@@ -59,8 +59,8 @@ def end_offset_of(stored: StoredMessage) -> int:
 
 
 def _vacancy_end(cluster: ClusterClient, queue: MessageQueue, rest: QueueBounds, vacant_from: int) -> int:
-    """Return the end, at most that of ``rest``, of the vacancy that begins at ``vacant_from``: consecutive offsets
-    without a message, among them the first of ``rest``. Send the pulls of ``vacancy_end``. Raises what
+    """Return the end, at most that of ``rest``, of the vacancy that begins at ``vacant_from``. A vacancy is consecutive
+    offsets without a message; this one has the first offset of ``rest``. Send the pulls of ``vacancy_end``. Raises what
     ``read_messages`` does."""
 
     def is_vacant(offset: int) -> bool:

@@ -22,8 +22,8 @@ HEADER_LINES: Final = 2
 
 
 class OffsetTarget(NamedTuple):
-    """Where a group is set to in each queue: one ``position``, which is an offset, EARLIEST or LATEST, or the first
-    message that was stored at ``timestamp_ms`` (epoch ms) or later."""
+    """Target of a group in each queue: one ``position``, which is an offset, EARLIEST or LATEST, or the first message
+    stored at ``timestamp_ms`` (epoch ms) or later."""
 
     position: int | None = None
     timestamp_ms: int | None = None
@@ -42,8 +42,8 @@ def parse_target(text: str) -> OffsetTarget:
 def selected(
     bounds: Mapping[MessageQueue, QueueBounds], broker_name: str | None, queue_id: int | None
 ) -> dict[MessageQueue, QueueBounds]:
-    """Return the entries of ``bounds`` whose queue is on broker ``broker_name`` and has the ID ``queue_id``; None: any.
-    Raises OptionError[OFFSETS_NOT_IN_QUEUES] if there is none."""
+    """Return the entries of ``bounds`` whose queue is on broker ``broker_name`` (None: any) and has the ID ``queue_id``
+    (None: any). Raises OptionError[OFFSETS_NOT_IN_QUEUES] if there is none."""
     found = {
         queue: held
         for queue, held in bounds.items()
@@ -56,7 +56,7 @@ def selected(
 
 
 def offsets_of(positions: QueuePositions, bounds: Mapping[MessageQueue, QueueBounds]) -> dict[MessageQueue, int]:
-    """Return the offset of each queue to which ``positions`` gives one, by queue, else by topic, else everywhere.
+    """Return the offset of each queue that has a position in ``positions``, by queue, else by topic, else everywhere.
     EARLIEST becomes the queue's min offset, LATEST its max offset. Raises what ``check_available`` does, also for a
     queue that is listed and not in ``bounds``."""
     words = {queue: {EARLIEST: held.min_offset, LATEST: held.max_offset} for queue, held in bounds.items()}
@@ -68,15 +68,15 @@ def offsets_of(positions: QueuePositions, bounds: Mapping[MessageQueue, QueueBou
 
 def check_available(offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
     """Raise OptionError[OFFSETS_NOT_IN_QUEUES], which lists all such queues, if a queue is not in ``bounds``, or if its
-    offset is below its min or above its max offset. Else do nothing."""
+    offset is less than its min or more than its max offset."""
     problems = list(_unavailable(offsets, bounds))
     if problems:
         raise OptionError("OFFSETS_NOT_IN_QUEUES", count=len(problems), offsets=", ".join(problems))
 
 
 def _unavailable(offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> Iterator[str]:
-    """Yield as text each queue, in order, that is not in ``bounds``, or whose offset is below its min or above its max
-    offset, with that offset and the bounds."""
+    """Yield as text each queue, in order, that is not in ``bounds``, or whose offset is less than its min or more than
+    its max offset. The text has the offset and the bounds."""
     for queue in sorted(offsets, key=MessageQueue.sort_key):
         held = bounds.get(queue)
         if held is None:
@@ -108,13 +108,13 @@ def checkpoint_offsets(text: str, path: str) -> dict[MessageQueue, int]:
 
 
 def last_committed(names: Collection[str]) -> str | None:
-    """Return the name of the last batch among the files of a checkpoint's ``commits``: the largest number in digits.
-    Other names are ignored; None without a batch."""
+    """Return the name of the last batch among the files of a checkpoint's ``commits``, the largest number in digits, or
+    None without a batch. Other names are ignored."""
     return max((name for name in names if name.isascii() and name.isdecimal()), key=int, default=None)
 
 
 def _parsed(line: str) -> Any:
-    """Return the JSON value of a line; None if it is no JSON, such as ``-`` for a source without an offset."""
+    """Return the JSON value of a line, or None if it is no JSON, such as ``-`` for a source without an offset."""
     try:
         return json.loads(line)
     except ValueError:

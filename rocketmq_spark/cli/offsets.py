@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def show(rows: Sequence[GroupRow], as_json: bool) -> str:
-    """Return the group's offsets in each queue, min, committed and max, as a table, or as a JSON array on one line;
+    """Return the group's min, committed and max offset in each queue as a table, or as a JSON array on one line. There
     ``committedOffset`` is null for a queue without one."""
     cells = [(*row.queue, row.min_offset, row.committed_offset, row.max_offset) for row in rows]
     if not as_json:
@@ -104,11 +104,11 @@ def change(
     offsets: Mapping[MessageQueue, int],
     bounds: Mapping[MessageQueue, QueueBounds],
 ) -> str:
-    """Set the group's offsets to ``offsets`` with one ``_write`` for each queue, none with ``--dry-run``; return a
-    table of the committed offsets before and after. Raises OptionError[OFFSETS_NOT_IN_QUEUES] for an offset outside of
-    ``bounds``, MembershipError[GROUP_IN_USE] if the group has members, without ``--force``, and
-    OptionError[GROUP_NOT_FOUND.CLUSTER]; all of them before anything is set, and with ``--dry-run`` too. A failing
-    request is raised; queues before it stay set."""
+    """Set the group's offsets to ``offsets`` with one ``_write`` for each queue, none with ``--dry-run``. Return a
+    table of the committed offsets before and after. Before anything is set, and with ``--dry-run`` too, raises
+    OptionError[OFFSETS_NOT_IN_QUEUES] for an offset outside of ``bounds``, MembershipError[GROUP_IN_USE] if the group
+    has members, without ``--force``, and OptionError[GROUP_NOT_FOUND.CLUSTER]. A failing request is raised; queues
+    before it stay set."""
     check_available(offsets, bounds)
     inspector, group = Inspector(cluster, raise_failure), arguments.group
     members = [row.client_id for row in inspector.member_rows([group])]
@@ -129,9 +129,9 @@ def _write(
     cluster: ClusterClient, group: str, queue: MessageQueue, offset: int, broker: Broker, *, has_members: bool
 ) -> None:
     """Set the group's offset of ``queue`` at ``broker``, and wait. A group without members gets a reset from RocketMQ
-    5, which a Spark query with a checkpoint obeys. Commit the offset instead while the group has members, on RocketMQ 4
-    or an unknown version, and if the broker refuses the reset because the group is offline, as it does without
-    ``useServerSideResetOffset``. Raises the RocketMQError of a request that fails otherwise."""
+    5, which a Spark query with a checkpoint obeys. Commit the offset instead while the group has members, and on
+    RocketMQ 4 or an unknown version. Commit it too if the broker refuses the reset because the group is offline, as
+    brokers without ``useServerSideResetOffset`` do. Raises the RocketMQError of a request that fails otherwise."""
     if not has_members and cluster.version(broker.address) >= V5_0_0_SNAPSHOT:
         try:
             broker.restore_reset(group, queue, offset)

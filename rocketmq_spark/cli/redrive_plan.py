@@ -20,9 +20,9 @@ RETRY_ORIGIN: Final = "RETRY_TOPIC"
 def reason_to_leave(
     letter: StoredMessage, topic: str | None, reason_unusable: Callable[[str], str | None], *, is_chosen: bool
 ) -> str | None:
-    """Return why a dead letter is not sent; None: it is sent. ``topic``: its ``target_of``. ``reason_unusable`` returns
-    why nothing can be sent to a topic, or None, and is called if there is no other reason. ``is_chosen``: whether the
-    user named the letter; those of ``badMessages`` are left otherwise."""
+    """Return why a dead letter is not sent, or None if it is. ``topic``: its ``target_of``. ``reason_unusable``:
+    returns why nothing can be sent to a topic, or None; called last. ``is_chosen``: whether the user named the letter;
+    letters of ``badMessages`` are left otherwise."""
     if isinstance(letter, UndecodableMessage):
         return f"it is undecodable: {letter.problem}"
     if PROBLEM in letter.properties and not is_chosen:
@@ -41,22 +41,22 @@ def target_of(letter: StoredMessage, to: str | None = None) -> str | None:
 
 
 def origin_topic(message: MessageExt) -> str | None:
-    """Return the topic to which a dead letter was first sent, by its property RETRY_TOPIC, else DLQ_ORIGIN_TOPIC, which
-    its producer may have forged; None if it has neither, or the first of them names a topic of a group."""
+    """Return the topic to which a dead letter was first sent: its property RETRY_TOPIC, or without it DLQ_ORIGIN_TOPIC,
+    which its producer may have forged. None without either, and for a retry or dead-letter topic."""
     properties = message.properties
     topic = properties.get(RETRY_ORIGIN) or properties.get(DEAD_LETTER_ORIGIN)
     return None if topic is None or is_of_group(topic) else topic
 
 
 def redriven(message: MessageExt, topic: str) -> Message:
-    """Return a new message for ``topic`` with body, tags, keys, flag and user properties of a dead letter, and without
-    RocketMQ's own properties, among them its message ID and its number of retries."""
+    """Return a new message for ``topic`` with body, tags, keys, flag and user properties of a dead letter. RocketMQ's
+    own properties are omitted, among them its message ID and its number of retries."""
     properties = {name: value for name, value in message.properties.items() if name not in RESERVED_PROPERTIES}
     return Message(topic, message.body, message.tags, message.keys, properties, message.flag)
 
 
 def ids_of(message: MessageExt) -> Collection[str]:
-    """Return the message ID, and how ``dlq list`` prints it if that differs."""
+    """Return the message ID, and how ``dlq list`` prints it if this differs."""
     return {message.msg_id, one_line(message.msg_id)}
 
 
@@ -71,9 +71,9 @@ def selected(
     names: Collection[str],
     names_of: Callable[[MessageExt], Collection[str]],
 ) -> list[StoredMessage]:
-    """Return the letters that ``names`` name, in the order of ``letters``, which are read to their end; at most one
-    letter for each name is kept in memory. Raises OptionError[DEAD_LETTERS_NOT_FOUND] for names that no letter has,
-    else OptionError[DEAD_LETTERS_AMBIGUOUS] for one that several have, with the first MAX_NAMED (8) places."""
+    """Return the letters that ``names`` name, in the order of ``letters``, which are read to their end. At most one
+    letter for each name is kept in memory. Raises OptionError[DEAD_LETTERS_NOT_FOUND] for names without a letter, else
+    OptionError[DEAD_LETTERS_AMBIGUOUS] for a name with several, with the first MAX_NAMED (8) places."""
     counts = dict.fromkeys(names, 0)
     places: dict[str, list[str]] = {name: [] for name in names}
     chosen: list[StoredMessage] = []

@@ -53,8 +53,8 @@ def follow(
     pause: Callable[[], None],
 ) -> NoReturn:
     """After each ``pause``, print the messages that are not in ``seen``, and add them to it. If a server fails, print
-    its error to standard error, again only if it has changed, and its messages after it responds. Raises OptionError,
-    and RemoteProtocolError for an invalid response to a pull."""
+    its error to standard error, once until it changes; its messages follow after it responds. Raises OptionError, and
+    RemoteProtocolError for an invalid response to a pull."""
     new_messages = NewMessages(cluster, topic, seen, line_of)
     reported: set[str] = set()
     while True:
@@ -63,10 +63,10 @@ def follow(
 
 
 class NewMessages:
-    """Printer of the messages of ``topic`` that are not in ``seen``: read offsets by queue, to which it adds, in the
-    dict itself, those that it reads. Not thread-safe.
+    """Printer of the messages of ``topic`` that are not in ``seen``, the read offsets by queue. It adds to this dict
+    the offsets that it reads. Not thread-safe.
 
-    It holds lines until they have more than ``HELD_CHARS`` characters together, or the call ends; then it prints them
+    It holds lines until they have more than ``HELD_CHARS`` characters together, or the call ends. Then it prints them
     in the order of their store times.
     """
 
@@ -88,8 +88,8 @@ class NewMessages:
         self._held_chars = 0
 
     def print_all(self) -> list[RocketMQError]:
-        """Request the topic's offsets, print the messages that are not in ``seen``, and add them to it. Return the
-        OUTAGES, not raised: one for each broker that failed, [] for none. If the request of the topic's route fails,
+        """Request the topic's offsets, print the messages that are not in ``seen``, and add them to it. Return, not
+        raise, one of the OUTAGES for each broker that failed; [] for none. If the request of the topic's route fails,
         print nothing and return only its error. Raises what ``follow`` does."""
         missed, self._missed = self._missed, set(self._seen)
         failures: dict[str, RocketMQError] = {}
@@ -169,12 +169,12 @@ def new_range(
     *,
     was_missed: bool = False,
 ) -> QueueBounds:
-    """Return the range of the ``current`` offsets of ``queue`` that are not in ``seen``: from its end on, all if it is
-    None. If the queue now ends before that, it was re-created, or its broker lost the last messages: return the offsets
-    from ``first_offset_at`` on, called with the queue and the Unix ms after the last store time in ``seen``.
+    """Return the range of the ``current`` offsets of ``queue`` that are not in ``seen``: from its end on, or all if it
+    is None. If the queue ends before ``seen`` does, it was re-created, or its broker lost the last messages. Then begin
+    at ``first_offset_at``, called with the queue and the Unix ms after the last store time in ``seen``.
 
-    ``was_missed``: reads of the queue failed meanwhile, so it may have ended before that, and grown since. Then begin
-    at the smaller one of both offsets, unless the last store time is unknown.
+    ``was_missed``: reads of the queue failed meanwhile, so it may have ended before ``seen``, and grown since. Then
+    begin at the smaller one of both offsets, unless the last store time is unknown.
     """
     if seen is None:
         return current

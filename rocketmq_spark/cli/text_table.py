@@ -14,9 +14,9 @@ _UNITS: Final = ((1_000, 120_000, "s"), (60_000, 7_200_000, "min"), (3_600_000, 
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str | int | None]]) -> list[str]:
-    """Return the lines of a table, the header first. Columns with a number are aligned to the right, others to the
-    left; None is shown as ``-``. Each row is one line, whatever its text contains. Raises ValueError for a row that is
-    not as long as the header."""
+    """Return the lines of a table, the header first. Columns with a number are aligned to the right, columns without to
+    the left. None is shown as ``-``. Each row is one line, whatever its text contains. Raises ValueError for a row that
+    is not as long as the header."""
     cells = [[NO_VALUE if cell is None else one_line(str(cell)) for cell in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     is_number = [any(isinstance(row[index], int) for row in rows) for index in range(len(header))]
@@ -30,7 +30,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str | int | None]]
 
 
 def age_text(age_ms: int) -> str:
-    """Return an age with one decimal and its unit: s below 2 min, min below 2 h, h below 48 h, else d; below 1 s in
+    """Return an age with one decimal and its unit: s under 2 min, min under 2 h, h under 48 h, then d. Under 1 s return
     whole ms."""
     if age_ms < _UNITS[0][0]:
         return f"{age_ms} ms"

@@ -38,8 +38,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def create(cluster: ClusterClient, topic: str, queue_count: int, ready_timeout_ms: int = READY_TIMEOUT_MS) -> str:
-    """Create the topic on the master of every broker of the cluster, and wait until the route has all its queues;
-    return the line to print. ``queue_count``: on each broker. Brokers without a master are skipped.
+    """Create the topic on the master of every broker of the cluster, and wait until the route has all its queues.
+    Return the line to print. ``queue_count``: on each broker. Brokers without a master are skipped.
 
     Raises RouteError[TOPIC_EXISTS] if the topic has a route, RouteError[NO_MASTER_BROKER] without a master,
     RouteError[TOPIC_CREATION_TIMEOUT] after ``ready_timeout_ms``, and the error of a broker, which ends the creation.
@@ -83,8 +83,8 @@ def describe(cluster: ClusterClient, topic: str) -> str:
 
 
 def table(held: dict[MessageQueue, QueueBounds]) -> str:
-    """Return a table as text: a header, one line per queue with min and max offset and number of messages, and a last
-    line with the total number of messages."""
+    """Return a table as text. It has a header, one line per queue with min and max offset and number of messages, and a
+    last line with the total number of messages."""
     rows = [
         (queue.broker_name, queue.queue_id, bounds.min_offset, bounds.max_offset, bounds.max_offset - bounds.min_offset)
         for queue, bounds in sorted(held.items(), key=lambda item: MessageQueue.sort_key(item[0]))
@@ -93,9 +93,9 @@ def table(held: dict[MessageQueue, QueueBounds]) -> str:
 
 
 def delete(cluster: ClusterClient, topic: str) -> str:
-    """Delete the topic, its messages and its groups' offsets, on every broker of its route that has a master, then its
-    route on every name server. Return the line to print. Raises RouteError for a missing topic, and the first error of
-    a server, after which the rest is not deleted."""
+    """Delete the topic, its messages and its groups' offsets, on every broker of its route that has a master. Then
+    delete its route on every name server. Return the line to print. Raises RouteError for a missing topic, and the
+    first error of a server, after which the rest is not deleted."""
     for broker in cluster.name_servers.query_topic_route(topic).brokers:
         if broker.master_address is not None:
             cluster.broker(broker.master_address).delete_topic(topic)
@@ -104,7 +104,7 @@ def delete(cluster: ClusterClient, topic: str) -> str:
 
 
 def route_of(cluster: ClusterClient, topic: str) -> TopicRoute | None:
-    """Request the topic's route and return it; None if a name server reports that it does not exist and no other has a
+    """Request the topic's route and return it, or None if a name server reports a missing topic and no other has a
     route. Raises the other errors of ``NameServers.query_topic_route``."""
     try:
         return cluster.name_servers.query_topic_route(topic)

@@ -1,5 +1,5 @@
-"""Collection of facts from name servers and brokers. Each request has a short timeout, and none has an effect, but for
-one: a broker that creates groups on demand creates the group of the job, as the job does."""
+"""Collection of facts from name servers and brokers. Each request has a short timeout and no effect. Only a broker that
+creates groups on demand creates the group of the job, as the job does."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ def _broker_facts(
     cluster: ClusterClient, name: str, address: BrokerAddress, job: Job, topics: Sequence[str], tls: Tls | None
 ) -> BrokerFacts:
     """Request a broker's clock, then send the requests of ``_BrokerCheck.try_topic`` for each of ``topics``. If the job
-    is a member of its group, request the group's switches and connections; if it starts at the group's offsets, request
-    those. Stop at the first error other than a BrokerError: it becomes ``failure``, and what was not received stays
+    is a member of its group, request the group's switches and connections. If it starts at the group's offsets, request
+    these. The first error other than a BrokerError becomes ``failure``, and ends the requests: the remaining facts stay
     None or empty. ``address``: of the master of broker ``name``."""
     check = _BrokerCheck(cluster.broker(address), name)
     ahead_ms, switches, connections = None, None, None
@@ -205,17 +205,17 @@ class _BrokerCheck:
 
     def clock_ahead_ms(self) -> int | None:
         """Request the broker's clock, record the trial, and return by how many ms it is ahead of this machine's at
-        least, negative if behind, 0 if both may be equal. None if the broker does not report it, or refuses, which with
-        ACLs it does for all but administrators."""
+        least. It is negative if behind, 0 if both may be equal. Return None if the broker reports none or refuses,
+        which with ACLs it does for all but administrators."""
         sent_ms = _unix_ms()
         clock_ms = self._attempt("GET", "the broker's clock", self._broker.query_clock_ms, is_required=False)
         return None if clock_ms is None else clock_ahead_ms(clock_ms, sent_ms, _unix_ms())
 
     def try_topic(self, job: Job, topic: str) -> dict[MessageQueue, QueueBounds]:
-        """Send the requests that the job needs for one topic and record them; none reads or stores a message. To write:
-        a message to a queue that no topic has, and a query of the topic's settings, not required. To read as
-        ``job.group``: pulls from such a queue and from an empty one, a check of a SQL92 filter, and a query of the
-        topic's offsets, required for queue-based load balancing. A read without a group sends nothing. Return the
+        """Send the requests that the job needs for one topic and record them; none reads or stores a message. A writing
+        job sends a message to a queue that no topic has, and requests the topic's settings, not required. A job that
+        reads as ``job.group`` pulls from such a queue and from an empty one, has a SQL92 filter checked, and requests
+        the topic's offsets, required for queue-based load balancing. A read without a group sends nothing. Return the
         bounds of the topic's queues on the broker, {} if they were not requested or are refused."""
         if job.is_writing:
             queue = MessageQueue(topic, self._name, NO_QUEUE)
@@ -238,9 +238,9 @@ class _BrokerCheck:
         return {}
 
     def group_switches(self, group: str, *, is_required: bool) -> GroupSwitches | None:
-        """Request and return the group's ``consumeEnable`` and ``consumeBroadcastEnable``; None if the broker refuses.
-        Record response or refusal as a trial with ``is_required``; raise other errors without a trial. A broker that
-        creates groups on demand creates the group."""
+        """Request and return the group's ``consumeEnable`` and ``consumeBroadcastEnable``, or None if the broker
+        refuses. Record response or refusal as a trial with ``is_required``. Other errors are raised without a trial. A
+        broker that creates groups on demand creates the group."""
         purpose = f"the settings of group '{group}'"
         return self._attempt("GET", purpose, lambda: self._broker.query_group_switches(group), is_required=is_required)
 
@@ -258,7 +258,7 @@ class _BrokerCheck:
         return {queue: offset for queue, offset in (offsets or {}).items() if offset is not None}
 
     def _attempt(self, action: str, purpose: str, call: Callable[[], T], *, is_required: bool = True) -> T | None:
-        """Call ``call`` and return its value; None if it raises a BrokerError. In both cases add a Trial with
+        """Call ``call`` and return its value, or None if it raises a BrokerError. In both cases add a Trial with
         ``action``, ``purpose`` and the error or None to ``trials``. Other errors are raised, without a Trial."""
         try:
             value = call()
@@ -270,11 +270,12 @@ class _BrokerCheck:
 
 
 def _explained(result: E, tls: Tls | None) -> E | RocketMQError:
-    """Return the error that explains ``result``, if that is CONNECT_FAILED or CONNECTION_LOST and ``tls`` is set; else
-    ``result``. To find it, connect to the server again, send nothing, wait up to 3 s for data, and return the error
-    that this raises, such as a rejected client certificate; ``result`` if none or again one of these two.
+    """Return the error that explains ``result``, if ``result`` is CONNECT_FAILED or CONNECTION_LOST and ``tls`` is set.
+    To find it, connect to the server again, send nothing, and wait up to 3 s for data. The error of this attempt
+    explains the first, such as a rejected client certificate. Without one, or for another of these two, return
+    ``result``.
 
-    A server rejects the certificate after the handshake; if the client sent data before that, the server resets the
+    A server rejects the certificate after the handshake. If the client has sent data before, the server resets the
     connection, and the client does not receive the reason.
     """
     if tls is None or not isinstance(result, TransportError) or not is_disconnected(result):

@@ -35,9 +35,9 @@ _Build = Callable[[_Server, RocketMQError], Diagnosis]
 
 
 def name_server_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
-    """Return a diagnosis, with its first error, for each checked name server that responded about no topic: none of its
+    """Return a diagnosis, with its first error, for each checked name server that responded about no topic. None of its
     results is a route or a RouteError, such as a missing topic. They are warnings if another name server responded
-    about one, else problems. Unchecked name servers get none, see ``unchecked_diagnoses``."""
+    about one, otherwise problems. Unchecked name servers get none, see ``unchecked_diagnoses``."""
     failures = {
         address: next((one for one in results.values() if isinstance(one, RocketMQError)), None)
         for address, results in servers.name_servers.items()
@@ -92,8 +92,8 @@ def _origin(servers: ServerFacts, server: str) -> str:
 
 
 def address_map_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
-    """Return one warning that lists all addresses of ``brokerAddressMap`` that no broker in the routes advertises; []
-    if there are none, or if no route has a broker."""
+    """Return one warning that lists all addresses of ``brokerAddressMap`` that no broker in the routes advertises.
+    Return [] if there are none, or if no route has a broker."""
     unknown = sorted(servers.address_map.keys() - servers.advertised)
     if not unknown or not servers.advertised:
         return []
@@ -173,8 +173,8 @@ def _unresponsive(server: _Server, error: RocketMQError) -> Diagnosis:
 
 
 def _closing(server: _Server, error: RocketMQError) -> Diagnosis:
-    """Return the diagnosis of CONNECTION_LOST, a connection that the server ended before its response: the error's
-    reason is the cause, and the advice is to correct the address or to read the server's log."""
+    """Return the diagnosis of CONNECTION_LOST, a connection that the server ended before its response. The error's
+    reason is the cause. The advice is to correct the address or to read the server's log."""
     advice = f"{server.advice} if that is not RocketMQ's port, else check the server's log."
     problem = f"The connection to {server.title} ended without a response"
     return _of(server, error, problem, str(error.context["reason"]), advice)
@@ -188,8 +188,8 @@ def _other_protocol(server: _Server, error: RocketMQError) -> Diagnosis:
 
 
 def _untrusted(server: _Server, error: RocketMQError) -> Diagnosis:
-    """Return the diagnosis of an untrusted certificate: with advice to renew an expired one, for which a CA file does
-    not help; else ``diagnosis_of``, with the condition's texts."""
+    """Return the diagnosis of an untrusted certificate. An expired one gets the advice to renew it, since a CA file
+    does not help. Any other gets ``diagnosis_of``, with the condition's texts."""
     if _EXPIRED not in str(error.context["reason"]):
         return diagnosis_of(server.area, error, place=server.place)
     advice = "Renew the server's certificate. If it is valid, correct this machine's clock."

@@ -51,7 +51,7 @@ class Environment(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A request that the job sends too, sent without effect, and the error that it failed with.
+    """A request of the job, sent without effect, and the error with which it failed.
 
     ``action`` of ACL 2.0 that it requires; ``purpose``: what the job uses it for; ``is_required``: the job fails
     without it.
@@ -66,9 +66,9 @@ class Trial(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
     """One broker of the routes. ``failure``: why no request succeeds. ``version``: RocketMQ's number, 0 if unknown.
-    ``clock_ahead_ms``: how far at least its clock is ahead of this machine's, negative if behind; None if unknown.
-    ``switches``, ``connections``: of the job's group; None if unknown, or without a group. ``bounds``: of the queues of
-    the job's topics; ``committed``: the group's offsets of them, requested later. Without a queue: unknown."""
+    ``clock_ahead_ms``: how far at least its clock is ahead of this machine's, negative if behind, or None if unknown.
+    ``switches``, ``connections``: of the job's group, or None if unknown, or without a group. ``bounds``: of the queues
+    of the job's topics. ``committed``: the group's offsets of them, requested later. Without a queue: unknown."""
 
     name: str
     server: str
@@ -102,8 +102,8 @@ class ServerFacts:
     address_map: Mapping[str, str] = field(default_factory=dict)
 
     def routes(self) -> dict[str, RouteResult]:
-        """Return one result for each topic from those of all name servers: the first route, else the first RouteError,
-        such as a missing topic, else the first other error."""
+        """Return one result for each topic from those of all name servers. The first route precedes the first
+        RouteError, such as a missing topic, which precedes the first other error."""
         routes: dict[str, RouteResult] = {}
         for results in self.name_servers.values():
             for topic, result in results.items():

@@ -25,7 +25,7 @@ def group_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
 
 
 def disabled_group_diagnosis(job: Job, broker: BrokerFacts) -> Diagnosis:
-    """Return the problem of the job's group if its ``consumeEnable`` is false on ``broker``; do not check that."""
+    """Return the problem of the job's group with ``consumeEnable`` false on ``broker``, unchecked."""
     return Diagnosis(
         area=Area.GROUP,
         condition="GROUP_CONSUME_DISABLED",
@@ -38,7 +38,7 @@ def disabled_group_diagnosis(job: Job, broker: BrokerFacts) -> Diagnosis:
 
 def _disabled(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
     """Yield a problem if the group's ``consumeEnable`` is false on the broker, and one if ``consumeBroadcastEnable`` is
-    false and the job has messageModel=BROADCASTING; nothing if the switches are unknown."""
+    false and the job has messageModel=BROADCASTING. Yield nothing if the switches are unknown."""
     switches = broker.switches
     if switches is None:
         return
@@ -56,8 +56,8 @@ def _disabled(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
 
 
 def _inconsistent(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
-    """Yield a problem if the broker lists members of the group with another message model than the job's or, with the
-    same one, with another subscription. Nothing if the job is no member, or the broker lists none."""
+    """Yield a problem if the broker lists members of the group with another message model than the job's, else if they
+    have another subscription. Nothing if the job is no member, or the broker lists none."""
     connections = broker.connections
     if connections is None or not job.is_member or not connections.members:
         return
@@ -103,8 +103,8 @@ def _deleted(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
 
 
 def _deleted_ranges(broker: BrokerFacts) -> list[QueueRange]:
-    """Return the offsets from the committed one to the queue's min offset, exclusive, of each queue whose min offset is
-    larger, in queue order; queues without bounds are left out."""
+    """Return, in queue order, the range from the committed offset to the min offset, exclusive, of each queue whose min
+    offset is larger. Queues without bounds are left out."""
     return [
         QueueRange(queue, offset, bounds.min_offset)
         for queue, offset in sorted(broker.committed.items(), key=lambda item: item[0].sort_key())
@@ -119,8 +119,8 @@ def _members(connections: GroupConnections) -> str:
 
 
 def _difference(job: Job, connections: GroupConnections) -> str | None:
-    """Return as text the subscriptions of the members and of the job, topics with tags or SQL92 expression, if they
-    differ; None if they are equal. The group's retry topic does not count."""
+    """Return as text the subscriptions of the members and of the job, topics with tags or SQL92 expression, or None if
+    they are equal. The group's retry topic does not count."""
     ignored = retry_topic(job.group or "")
     own = job.message_filter
     selected = own.expression if own.is_sql else _shown(exact_tags(own.expression) or frozenset())

@@ -41,9 +41,8 @@ def parse_job(configured: Mapping[str, str], *, is_writing: bool) -> ParsedJob:
 
 
 def _table(configured: Mapping[str, str], *, is_writing: bool) -> type[ConnectionOptions]:
-    """Return the class of the options: WriteOptions if ``is_writing``; BatchReadOptions if there are topics and no
-    group; else ReadOptions if there is a group or another option that is no connection option; else
-    ConnectionOptions."""
+    """Return the class of the options. It is WriteOptions if ``is_writing``, BatchReadOptions for topics without a
+    group, ReadOptions for a group or another option that is no connection option, otherwise ConnectionOptions."""
     names = {name.lower() for name in configured}
     if is_writing:
         return WriteOptions
@@ -54,7 +53,7 @@ def _table(configured: Mapping[str, str], *, is_writing: bool) -> type[Connectio
 
 def _error_of(table: type[ConnectionOptions], name: str) -> OptionError | None:
     """Return the OptionError with which ``parse_table`` rejects the unknown option ``name``, with a suggestion of
-    another name; None if it does not reject it."""
+    another name, or None if it accepts the name."""
     try:
         parse_table(table, {name: ""})
     except OptionError as error:
@@ -101,7 +100,7 @@ def _job(options: ConnectionOptions) -> Job:
 
 
 def _starts_at_group(options: ReadOptions) -> bool:
-    """Return whether a query without a checkpoint begins at offsets that brokers store of its group: not with
-    broadcasting, message-based load balancing, or options by which it ignores them or commits none."""
+    """Return whether a query without a checkpoint begins at offsets that brokers store of its group. False with
+    broadcasting, message-based load balancing, and options by which it ignores them or commits none."""
     is_stored_at_brokers = options.commits_offsets and options.message_model != BROADCASTING
     return is_stored_at_brokers and not options.is_message_based and not options.ignores_group_offsets

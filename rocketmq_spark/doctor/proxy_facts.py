@@ -37,8 +37,8 @@ def collect_proxy_facts(
 
 
 def _session_errors(session: Session, topics: tuple[str, ...]) -> tuple[RocketMQError, ...]:
-    """Register the session, and return only the error of that if it fails. Else request the route of each topic, and
-    return the errors; () if there are none. The caller closes the session."""
+    """Register the session. If it fails, return only its error. Otherwise request the route of each topic, and return
+    the errors; () if there are none. The caller closes the session."""
     try:
         session.keep_alive()
     except RocketMQError as error:

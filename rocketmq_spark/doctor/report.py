@@ -58,8 +58,8 @@ def _broker(kind: str, broker: BrokerFacts) -> str:
 
 
 def _unchecked(job: Job, servers: ServerFacts) -> Iterator[str]:
-    """Yield a line for each check that was not made: topics, group or write permissions if their options are missing,
-    unknown clocks, the permission for redelivery with loadBalance=message, and brokers behind a proxy."""
+    """Yield a line for each check that was not made: topics, group or write permissions without their options, unknown
+    clocks, the permission for redelivery with loadBalance=message, and brokers behind a proxy."""
     if not job.topics:
         yield "topics: none is given, set --topic"
     if not job.is_writing and job.group is None:
@@ -75,8 +75,8 @@ def _unchecked(job: Job, servers: ServerFacts) -> Iterator[str]:
 
 
 def as_text(report: Report) -> str:
-    """Return the report for a terminal: each diagnosis with its brokers if there are several, advice and condition,
-    then the verdict, what was checked and what was not; without a line break at the end."""
+    """Return the report for a terminal, without a line break at the end. Each diagnosis has its brokers if there are
+    several, advice and condition. Then follow the verdict, the checks, and the checks that were not made."""
     lines: list[str] = []
     for one in report.diagnoses:
         lines.append(one.line)

@@ -102,9 +102,9 @@ def _version(
 
 
 def clock_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
-    """Return a diagnosis for each broker whose clock differs from this machine's by more than 1 s: a problem if it is
-    at least 2 s ahead and the job has loadBalance=message, because the broker then rejects polls; else a warning. An
-    unknown clock has none."""
+    """Return a diagnosis for each broker whose clock differs from this machine's by more than 1 s. It is a problem if
+    the clock is at least 2 s ahead and the job has loadBalance=message, because the broker then rejects polls.
+    Otherwise it is a warning. An unknown clock has none."""
     diagnoses = []
     for broker in servers.brokers:
         ahead_ms = broker.clock_ahead_ms or 0

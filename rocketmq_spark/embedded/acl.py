@@ -54,8 +54,8 @@ def has_acl_1(class_path: Sequence[str]) -> bool:
 
 
 def write_acl_1(home: Path, admin: Credentials) -> None:
-    """Write ``conf/plain_acl.yml``, the file of ACL 1.0, below ``home``, the servers' ``rocketmq.home.dir``; its only
-    user is ``admin``. JSON is valid YAML. Raises FileExistsError if the folder ``conf`` exists."""
+    """Write ``conf/plain_acl.yml``, the file of ACL 1.0, in folder ``home``, the servers' ``rocketmq.home.dir``. Its
+    only user is ``admin``. JSON is valid YAML. Raises FileExistsError if the folder ``conf`` exists."""
     name, password = admin.access_key, admin.secret_key.reveal()
     accounts = [{"accessKey": name, "secretKey": password, "admin": True}]
     file = home / "conf" / "plain_acl.yml"

@@ -224,8 +224,8 @@ class EmbeddedCluster:
     def create_topic(
         self, name: str, queues: int = 4, *, perm: int = 6, attributes: Mapping[str, str] = NO_SETTINGS
     ) -> str:
-        """Create or change the topic on each master in the route, and wait up to 120 s until the route has its queues
-        on all running brokers, and until running slaves have copied it. Return ``name``. ``queues``: on each broker;
+        """Create or change the topic on each master in the route, and return ``name``. Wait up to 120 s until the route
+        has its queues on all running brokers, and until running slaves have copied it. ``queues``: on each broker;
         ``perm``: 4 to read, 2 to write, 6 for both; ``attributes``: such as ``{"message.type": "FIFO"}``."""
         for server in self._registration.masters():
             with broker_at(server.address, self._security) as broker:
@@ -312,7 +312,7 @@ class EmbeddedCluster:
         self._jvms.dedicated_jvm(PROXY_JVM).kill()
 
     def pause_proxy(self) -> None:
-        """Stop the proxy's JVM by SIGSTOP: connections stay open, requests get no response."""
+        """Stop the proxy's JVM by SIGSTOP; its connections stay open. Raises KeyError without a proxy."""
         self._jvms.dedicated_jvm(PROXY_JVM).pause()
 
     def resume_proxy(self) -> None:

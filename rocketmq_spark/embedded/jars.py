@@ -71,7 +71,7 @@ def format_lock(jars: Iterable[Jar]) -> str:
 
 
 def lock_file(version: str) -> Path:
-    """Return the path of the lock of that version of RocketMQ."""
+    """Return the path of the lock of this version of RocketMQ."""
     return LOCKS / f"{version}.lock"
 
 
@@ -116,15 +116,15 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
 def rocketmq_class_path(
     version: str | None = None, environ: Mapping[str, str] = os.environ, *, proxy: bool = False
 ) -> list[str]:
-    """Verify RocketMQ's jars in the cache, download those that are missing or damaged, and return the class path with
-    py4j. ``version``: None: 5.5.0. ``proxy``: include the jars that only a proxy requires.
+    """Verify RocketMQ's jars in the cache, download missing or damaged ones, and return the class path with py4j.
+    ``version``: by default 5.5.0. ``proxy``: include the jars that only a proxy requires.
 
     With ``ROCKETMQ_HOME`` set, the jars are that distribution's: nothing is verified or downloaded, and only
     ``version``, if set, is compared with a file name.
 
     Raises EmbeddedBrokerError[JARS_UNAVAILABLE] if no repository responds, ROCKETMQ_HOME has no jars or another
-    version's, or no lock exists for that version, [JAR_CHECKSUM_MISMATCH] if a repository returned another file, and
-    what ``open_ivy`` does.
+    version's, or no lock exists for that version. Raises [JAR_CHECKSUM_MISMATCH] if a repository returned another file,
+    and what ``open_ivy`` does.
     """
     home = environ.get("ROCKETMQ_HOME")
     if home:
@@ -149,8 +149,8 @@ def distribution_jars(home: Path, version: str | None = None) -> list[Path]:
 
 
 def fetch_jars(lock: Sequence[Jar], cache: Path) -> list[Path]:
-    """Verify all jars of the lock in ``cache``, download those that are missing or damaged, and return the files of
-    all, in the order of the lock. Wait without a limit while another process downloads. Raises what ``fetch`` does."""
+    """Verify all jars of the lock in ``cache``, download missing or damaged ones, and return the files of all, in the
+    order of the lock. Wait without a limit while another process downloads. Raises what ``fetch`` does."""
     folder = cache / "jars"
     if missing_jars(lock, folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -166,18 +166,17 @@ def missing_jars(lock: Iterable[Jar], folder: Path) -> list[Jar]:
 
 @contextmanager
 def hold_file_lock(file: Path) -> Iterator[None]:
-    """Create ``file``, or empty it, then wait without a limit for an exclusive lock on it among processes, and hold the
-    lock during the block; the kernel releases it if the process ends. The file stays."""
+    """Create ``file``, or empty it. Then wait without a limit for an exclusive lock on it among processes, and hold the
+    lock during the block. The kernel releases it if the process ends. The file stays."""
     with file.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 
 
 def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
-    """Download the jars that are missing or damaged in ``folder``, 10 at a time, in a child JVM, and report progress on
-    standard error. If there are none, do nothing. The caller holds the file lock. ``ivy_folder`` is deleted before and
-    after. Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and what ``move_checked`` and ``open_ivy`` do; finished steps
-    stay."""
+    """Download the missing or damaged jars in ``folder``, 10 at a time, in a child JVM, and report progress on standard
+    error. Do nothing without any. The caller holds the file lock. ``ivy_folder`` is deleted before and after. Raises
+    EmbeddedBrokerError[JARS_UNAVAILABLE], and what ``move_checked`` and ``open_ivy`` do; finished steps stay."""
     missing = missing_jars(lock, folder)
     if not missing:
         return
@@ -223,7 +222,7 @@ def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> No
 
 def report_progress(lock: Sequence[Jar], still_missing: Sequence[Jar]) -> None:
     """Write one line to standard error: RocketMQ's version, the number and MB (10^6 bytes) of the jars of ``lock`` that
-    are not in ``still_missing``, and of all its jars."""
+    are present (not in ``still_missing``), and of all its jars."""
     total, remaining = (sum(jar.size_bytes for jar in jars) // BYTES_PER_MB for jars in (lock, still_missing))
     count = len(lock) - len(still_missing)
     sys.stderr.write(

@@ -124,9 +124,9 @@ class ChildJvm:
 
     @contextmanager
     def raising_embedded_errors(self) -> Iterator[None]:
-        """Convert errors inside the block into an EmbeddedBrokerError: [EMBEDDED_SERVER_FAILED] for a Java exception;
-        for another error of py4j or an OSError, wait up to 2 s for the JVM's end, then [EMBEDDED_JVM_FAILED]. Other
-        errors pass. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED]."""
+        """Convert errors inside the block. A Java exception becomes EmbeddedBrokerError[EMBEDDED_SERVER_FAILED]. For
+        another error of py4j or an OSError, wait up to 2 s for the JVM's end, then raise
+        EmbeddedBrokerError[EMBEDDED_JVM_FAILED]. Other errors pass. Raises EmbeddedBrokerError."""
         try:
             yield
         except Py4JJavaError as error:
@@ -172,10 +172,9 @@ class ChildJvm:
             self._allow_finalizer_calls(False)
 
     def _allow_finalizer_calls(self, is_allowed: bool) -> None:
-        """Set whether finalizers of Java objects may call the JVM, which they do in any thread, from the garbage
-        collector. Do nothing before ``connect``.
-
-        A paused JVM would block that thread for ever, and the port of an ended one may belong to another process.
+        """Set whether finalizers of Java objects may call the JVM. They run in any thread, from the garbage collector.
+        A paused JVM would block this thread for ever, and the port of an ended one may belong to another process. Do
+        nothing before ``connect``.
         """
         if self._client is not None:
             self._client.is_connected = is_allowed
@@ -195,8 +194,8 @@ class ChildJvm:
 
     def _read_gateway_address(self) -> tuple[int, str]:
         """Wait up to 120 s until the JVM has printed two whole lines to standard output, the port and the token of
-        py4j's gateway, and return both. Raises EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM ends before that or
-        has not printed them in time, and ValueError if the first line is no number."""
+        py4j's gateway, and return both. Raises EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM ends first, or does
+        not print them in time. Raises ValueError if the first line is no number."""
         deadline = time.monotonic() + START_TIMEOUT_MS / 1000
         while (text := self._stdout.read_text(errors="replace")).count("\n") < 2:
             self.check()
@@ -216,8 +215,8 @@ class ChildJvm:
 
 
 def describe_exit(returncode: int) -> str:
-    """Return a text for the return code of Java's process: its exit code or, if it is negative, the name or number of
-    the signal that ended Java. SIGKILL is explained by a lack of memory."""
+    """Return a text for the return code of Java's process: its exit code or, if negative, the name or number of the
+    signal that ended Java. SIGKILL is explained by a lack of memory."""
     if returncode >= 0:
         return f"Java ended with exit code {returncode}"
     try:
@@ -241,20 +240,19 @@ def messages_of(java_exception: Any) -> str:
 
 
 class QuietGatewayClient(GatewayClient):  # type: ignore[misc]  # py4j has no types
-    """Gateway client without retry, which raises errors without logging them, and itself raises Java's exceptions.
+    """Gateway client without retry. It raises errors without logging them, and itself raises Java's exceptions.
     Threads: any, each with its own connection.
 
     py4j's own client retries once if the JVM has ended, and logs a traceback for each attempt, also by the root logger.
-    Its caller raises Java's exceptions, by a function that PySpark replaces: after that, Spark's JVM is asked what each
-    exception is, by the number of an object in this JVM.
+    Its caller raises Java's exceptions, by a function that PySpark replaces. After that, Spark's JVM gets requests
+    about each exception, by the number of an object in this JVM.
     """
 
     def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
-        """Send a command, wait for Java's response without a limit, and return it, unless it is a Java exception. With
-        ``binary`` return any response, in a pair with a guard that owns the connection; without it, the connection is
-        reused. ``retry`` is ignored. The connection is closed after an error and after a fatal response of py4j, which
-        is returned without a guard. Raises the errors of ``GatewayConnection.send_command`` and, without ``binary``,
-        Py4JJavaError for a Java exception."""
+        """Send a command, wait for Java's response without a limit, and return it. With ``binary`` return it in a pair
+        with a guard that owns the connection; without, the connection is reused. ``retry`` is ignored. The connection
+        is closed after an error, and after a fatal response of py4j, which is returned without a guard. Raises the
+        errors of ``GatewayConnection.send_command`` and, without ``binary``, Py4JJavaError for a Java exception."""
         connection = self._get_connection()
         with ExitStack() as close_on_failure:
             close_on_failure.callback(connection.close, False)

@@ -28,9 +28,9 @@ _PROVIDERS: Final = "org.apache.rocketmq.proxy.auth"
 class ProxyServer:
     """RocketMQ's proxy in cluster mode, with a gRPC port and a remoting port; both stay the same over restarts.
 
-    It listens on all interfaces: RocketMQ has no setting for that. ``certificate``: enables TLS, with the same Java
-    options as for brokers. ``inner_credentials``: enable ACL, and sign the proxy's requests to the brokers for users
-    and rights. ``extra_settings``: of rmq-proxy.json.
+    It listens on all interfaces, which RocketMQ cannot change. ``certificate``: enables TLS, with the same Java options
+    as for brokers. ``inner_credentials``: enable ACL, and sign the proxy's requests to the brokers for users and
+    rights. ``extra_settings``: of rmq-proxy.json.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ def tls_settings(certificate: ServerCertificate) -> dict[str, object]:
 
 
 def acl_settings(inner_credentials: Credentials, home: Path) -> dict[str, object]:
-    """Return the ACL settings of rmq-proxy.json: the proxy requires signed requests, and reads users and rights from
+    """Return the ACL settings of rmq-proxy.json. The proxy requires signed requests, and reads users and rights from
     the brokers with ``inner_credentials``, which the result has in plain text."""
     signing = {"accessKey": inner_credentials.access_key, "secretKey": inner_credentials.secret_key.reveal()}
     return {

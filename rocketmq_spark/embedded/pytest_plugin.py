@@ -29,6 +29,6 @@ def rocketmq_topic(rocketmq_cluster: EmbeddedCluster, request: pytest.FixtureReq
 
 
 def unique_name(base: str) -> str:
-    """Return a new unique name for a topic or group: the first 60 characters of ``base``, in which ``_`` replaces all
-    but ASCII letters and digits, then ``_`` and 8 random hex digits."""
+    """Return a new unique name for a topic or group: the first 60 characters of ``base``, then ``_`` and 8 random hex
+    digits. In ``base``, ``_`` replaces all but ASCII letters and digits."""
     return f"{re.sub(r'[^A-Za-z0-9_]', '_', base)[:60]}_{uuid4().hex[:8]}"

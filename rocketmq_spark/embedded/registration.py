@@ -45,7 +45,7 @@ class Registration:
 
     def wait(self, servers: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:
         """Wait until the route of ``topic`` has each of ``servers``, with exactly ``queues`` readable queues on the
-        server's broker; at each poll, make missing servers register again. Then wait until each master confirms
+        server's broker. At each poll, make missing servers register again. Then wait until each master confirms
         messages with all running replicas of its broker. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE]
         after 120 s in either wait."""
 
@@ -65,8 +65,8 @@ class Registration:
         At each poll, make those that lack it register again: the response has the master's address. Raises
         EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s."""
 
-        def lacking() -> list[str]:
-            """Return those of ``slaves`` without the topic's queues, after a copy; make them register again."""
+        def incomplete_slaves() -> list[str]:
+            """Make ``slaves`` copy topics; make those without the queues register again, and return their names."""
             for slave in slaves:
                 slave.copy_from_master()
             missing = [slave for slave in slaves if slave.read_queue_count(topic) != queues]
@@ -74,11 +74,11 @@ class Registration:
                 slave.register()
             return [slave.name for slave in missing]
 
-        wait_until_empty(lacking, f"did not copy topic {topic}", SYNCHRONIZED_POLL_S)
+        wait_until_empty(incomplete_slaves, f"did not copy topic {topic}", SYNCHRONIZED_POLL_S)
 
     def _reregister_unsynchronized(self) -> list[str]:
         """Return the names of brokers with at least two running servers that have no master in the route, or whose
-        master does not confirm messages with all of these servers. Make their running servers register again: in the
+        master does not confirm messages with all of these servers. Make their running servers register again. In the
         response, a slave gets the address from which it replicates."""
         running = Counter(one.broker_name for one in self._brokers.values() if one.is_running)
         replicated = {name for name, count in running.items() if count > 1}
@@ -90,7 +90,7 @@ class Registration:
         return behind
 
     def _queue_count(self, server: str, route: TopicRoute) -> int | None:
-        """Return the number of readable queues that the route has of the server's broker; None if the route lacks the
+        """Return the number of readable queues of the server's broker in the route. Return None if the route lacks the
         server's advertised address, or queues of its broker."""
         broker = self._brokers[server]
         if not any(broker.advertised_address in data.addresses.values() for data in route.brokers):

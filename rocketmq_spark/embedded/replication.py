@@ -48,8 +48,8 @@ def broker_names_by_server(brokers: int, replicas: int) -> dict[str, str]:
 def replica_settings(server: str, replicas: int, failover: Failover, controller_address: str | None) -> dict[str, str]:
     """Return the properties of broker.conf for ``server``, one of ``replicas`` of its broker; {} if it is the only one.
     A master confirms a message when all in-sync replicas have it. With ``controller_address``, that controller elects
-    the master. Without, the first replica is the master, the others are slaves; ``acting-master`` lets a slave replace
-    it for reading."""
+    the master. Without it, the first replica is the master, all later ones are slaves; ``acting-master`` lets a slave
+    replace it for reading."""
     if replicas == 1:
         return {}
     settings = {**REPLICATED, "totalReplicas": str(replicas), "inSyncReplicas": str(replicas)}

@@ -76,8 +76,8 @@ class Server:
         return self._jvm is not None and self._jvm.is_running
 
     def stop(self) -> None:
-        """Shut the running server down cleanly, which flushes all data and takes a broker several seconds; wait up to
-        15 s more until its port is free, and record that it has ended. Its JVM stays. Raises what
+        """Shut the running server down cleanly, which flushes all data and takes a broker several seconds. Wait up to
+        15 s more until its port is free, and record its end. Its JVM stays. Raises what
         ``ChildJvm.raising_embedded_errors`` and ``await_free_port`` do."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
@@ -199,14 +199,14 @@ class BrokerServer(Server):
 
     def copy_from_master(self) -> None:
         """At a running slave, copy topics, groups and the groups' offsets from the master now. RocketMQ itself does so
-        every 10 s with a controller, every 60 s without. It copies nothing, without an error, if the slave does not
-        know the master's address yet, or if the master does not respond within 3 s."""
+        every 10 s with a controller, every 60 s without. Copy nothing, without an error, if the slave does not know the
+        master's address yet, or the master does not respond within 3 s."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             self._controller.getSlaveSynchronize().syncAll()
 
     def read_queue_count(self, topic: str) -> int | None:
-        """Return the number of read queues of a topic at this running broker; None if it does not have the topic."""
+        """Return the number of read queues of a topic at this running broker, or None if the broker lacks the topic."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             config = self._controller.getTopicConfigManager().selectTopicConfig(topic)
@@ -220,7 +220,7 @@ class BrokerServer(Server):
             create_user(self._jvm, self._controller, user, rights)
 
     def expire_messages(self) -> None:
-        """Delete every file of the commit log but the last, even with unread messages, and then raise the min offset of
+        """Delete every file of the commit log but the last, even with unread messages. Then raise the min offset of
         each queue to its first message that is left. Requires that the broker is running."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
@@ -250,8 +250,8 @@ class BrokerServer(Server):
 
 def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
     """Create and return default configs in ``jvm``, in the order of BrokerController's constructor: BrokerConfig,
-    NettyServerConfig, NettyClientConfig, MessageStoreConfig and, if this version of RocketMQ has it, AuthConfig, for
-    ACL 2.0."""
+    NettyServerConfig, NettyClientConfig and MessageStoreConfig. A version of RocketMQ with ACL 2.0 also has
+    AuthConfig."""
     rocketmq = jvm.connect().org.apache.rocketmq
     configs = (
         rocketmq.common.BrokerConfig(),
@@ -264,7 +264,7 @@ def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
 
 def fill_auth_config(configs: tuple[Any, ...]) -> None:
     """Set broker name, cluster name and folder in the AuthConfig, the fifth of ``new_configs``, from BrokerConfig and
-    MessageStoreConfig, as BrokerStartup does; do nothing if there are only four configs."""
+    MessageStoreConfig, as BrokerStartup does. Do nothing if there are only four configs."""
     if len(configs) > 4:
         broker, _, _, store, auth = configs
         auth.setConfigName(broker.getBrokerName())
@@ -273,8 +273,8 @@ def fill_auth_config(configs: tuple[Any, ...]) -> None:
 
 
 def stop_idle_services(controller: Any) -> None:
-    """Stop up to three threads of the started broker that poll for nothing: the flush of transaction metrics, always;
-    fast failure, if it is disabled; the one that waits for slaves, if the role is ASYNC_MASTER."""
+    """Stop up to three threads of the started broker that poll for nothing. The flush of transaction metrics always
+    ends. Fast failure ends if it is disabled. The thread that waits for slaves ends if the role is ASYNC_MASTER."""
     # It spins until its first interval is over, 10 s by default, and then writes a file that nobody reads.
     stop_service(controller, "transactionMetricsFlushService")
     # These wake a hundred times a second.
@@ -303,8 +303,8 @@ def has_auth_config(jvm: ChildJvm) -> bool:
 
 
 def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[Any, ...]) -> None:
-    """Set in each config the properties of ``settings`` that it has, as BrokerStartup does with the lines of its file.
-    Ignore a property that no config has."""
+    """Set in each config the properties of ``settings`` that the config has, as BrokerStartup does with the lines of
+    its file. Ignore a property that no config has."""
     properties = jvm.connect().java.util.Properties()
     properties.putAll(dict(settings))
     for config in configs:
@@ -312,8 +312,8 @@ def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[An
 
 
 def initial_port(jvm: ChildJvm) -> int:
-    """Return the port for a server's first start without a configured one: 0 for RocketMQ 5, whose server then selects
-    a free port and reports it; for RocketMQ 4, which does not report it, a port of ``free_port``."""
+    """Return the port for a server's first start without a configured one. It is 0 for RocketMQ 5, whose server then
+    selects a free port and reports it. RocketMQ 4 does not report it, and gets a port of ``free_port``."""
     rocketmq = jvm.connect().org.apache.rocketmq
     if not rocketmq.common.MQVersion.getVersionDesc(rocketmq.common.MQVersion.CURRENT_VERSION).startswith("V4_"):
         return 0
@@ -324,8 +324,8 @@ def free_port() -> int:
     """Return a random port from PORT_RANGE that is free now on the loopback interface, for a server that would not
     report its own; reserve nothing.
 
-    It is below the ports that the system assigns to connections: one of these could take it before the server does.
-    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if none is free.
+    It is lower than the ports that the system assigns to connections: one of these could take it before the server
+    does. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if none is free.
     """
     for port in random.sample(PORT_RANGE, len(PORT_RANGE)):
         try:
@@ -337,7 +337,7 @@ def free_port() -> int:
 
 
 def set_remoting_version(jvm: ChildJvm) -> None:
-    """Set the system property of the JVM by which RocketMQ sends its real version: a name server ignores the topics of
+    """Set the system property of the JVM by which RocketMQ sends its real version. A name server ignores the topics of
     a broker of version 0. Call it before the server starts. Waits for the JVM, and raises what ``ChildJvm.connect``
     does."""
     rocketmq = jvm.connect().org.apache.rocketmq
