@@ -41,8 +41,8 @@ def cut(text: str, max_characters: int = SHOWN_CHARACTERS) -> str:
 def listed(
     parts: Sequence[object], limit: int = MAX_LISTED, *, separator: str = ", ", more: str = " and {} more"
 ) -> str:
-    """Return the texts of the first ``limit`` of ``parts``, separated by ``separator``; if there are others, append
-    ``more`` with their number in place of ``{}``."""
+    """Return the texts of the first ``limit`` of ``parts``, separated by ``separator``. If there are further ones,
+    append ``more`` with their number in place of ``{}``."""
     hidden = len(parts) - limit
     return separator.join(map(str, parts[:limit])) + (more.format(hidden) if hidden > 0 else "")
 

@@ -76,8 +76,8 @@ class TaskContext(Protocol):
 
 
 def task_log_context(task: TaskContext | None) -> dict[str, str]:
-    """Return ``query`` and ``batch``, the IDs, and ``task``, the text ``partition.attempt``, of the running task,
-    without those that Spark does not provide; {} for None, outside of tasks."""
+    """Return the ``query`` ID and ``batch`` ID of the running task, and as ``task`` the text ``partition.attempt``.
+    Omit those that Spark does not provide. Return {} for None, outside of tasks."""
     if task is None:
         return {}
     context = {

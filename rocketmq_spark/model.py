@@ -168,7 +168,7 @@ class BrokerAddress(NamedTuple):
     """Destination of requests for a broker or a name server.
 
     ``server``: ``host:port`` as in routes and options, to which connections are opened. ``broker_name``: the broker to
-    which the proxy at ``server`` forwards the requests; None without a proxy.
+    which the proxy at ``server`` forwards the requests, or None without a proxy.
     """
 
     server: str
@@ -210,7 +210,7 @@ class BrokerData:
 
     @property
     def master_address(self) -> BrokerAddress | None:
-        """Return the address of the master; None while there is none, or a slave acts as one."""
+        """Return the address of the master, or None while there is none, or a slave acts as one."""
         server = None if self.is_acting else self.addresses.get(MASTER_ID)
         return None if server is None else self._address(server)
 
@@ -273,8 +273,8 @@ class TopicRoute:
         return tuple(sorted(queues, key=MessageQueue.sort_key))
 
     def publish_queues(self) -> tuple[MessageQueue, ...]:
-        """Return the queues of a producer: those of ``order_conf`` in its order, with any permission; without an
-        ``order_conf``, the queues with write permission in Java's order.
+        """Return the queues of a producer: those of ``order_conf`` in its order, with any permission. Without an
+        ``order_conf`` return the queues with write permission in Java's order.
 
         Includes queues of brokers without a master. Raises RouteError[INVALID_ORDER_CONF] if ``order_conf`` is not
         parsable. Source: ``client/impl/factory/MQClientInstance.java#topicRouteData2TopicPublishInfo``.
@@ -308,7 +308,7 @@ class TopicRoute:
         return tuple(queue for queue in self.publish_queues() if queue.broker_name in writable)
 
     def master_address(self, broker_name: str) -> BrokerAddress | None:
-        """Return the address of the named broker's master; None if the route lacks the broker or its master."""
+        """Return the address of the named broker's master, or None if the route lacks the broker or its master."""
         for broker in self.brokers:
             if broker.broker_name == broker_name:
                 return broker.master_address

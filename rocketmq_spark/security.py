@@ -56,7 +56,7 @@ class Credentials:
 class Tls:
     """TLS settings of connections. Paths are of PEM files on each machine that connects.
 
-    ``trust_cert_path``: trusted CA certificates; None: those of the system. ``cert_path`` and ``key_path``: client
+    ``trust_cert_path``: trusted CA certificates, by default those of the system. ``cert_path`` and ``key_path``: client
     certificate and key, for servers that require them.
     """
 

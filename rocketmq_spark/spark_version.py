@@ -79,8 +79,8 @@ def read_limit(rows: int | None) -> ReadLimit:
 
 
 def max_rows(limit: ReadLimit) -> int | None:
-    """Return the limit's number of rows; None: no limit. Raises OptionError[INVALID_OPTION_VALUE] for another kind of
-    limit."""
+    """Return the limit's number of rows, or None without a limit. Raises OptionError[INVALID_OPTION_VALUE] for another
+    kind of limit."""
     if isinstance(limit, ReadMaxRows):
         return limit.max_rows
     if isinstance(limit, ReadAllAvailable):

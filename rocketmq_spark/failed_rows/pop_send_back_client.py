@@ -1,8 +1,8 @@
 """Send-back with message-based load balancing: requests the redelivery of each message by its receipt handle.
 
-It changes the message's invisible duration to the delay, from now on. Then the message is redelivered, whatever happens
-to the handle by which the query acknowledges its batch, and however often that was extended: each confirmed change
-causes its own redelivery. A message that is sent back twice is therefore redelivered twice.
+It changes the message's invisible duration to the delay, from now on. Each confirmed change causes its own redelivery.
+The handle by which the query acknowledges its batch does not matter, nor how often it was extended. So a message that
+is sent back twice is redelivered twice.
 
 Source: ``client/impl/consumer/ConsumeMessagePopConcurrentlyService.java#changePopInvisibleTime``.
 """
@@ -72,12 +72,11 @@ class PopSendBackClient:
         set_log_context(self._options.log_level, group=self._options.consumer_group, **task)
 
     def try_send_back_all(self, messages: Sequence[FailedMessage]) -> list[str | None]:
-        """Send messages back and wait; return for each, in order, None, or why that failed, including errors of
-        servers; [] without messages, and send nothing. Raise no RocketMQError.
-
-        A server that is unresponsive or without a route is retried, with pauses, for ``clusterTimeoutMs``. A message
-        without a receipt handle is not sent. With ``endpoints`` that is no failure: the query does not acknowledge the
-        message, so its broker redelivers it anyway.
+        """Send messages back and wait. Return for each, in order, None, or the reason of its failure, including errors
+        of servers; raise no RocketMQError. Without messages send nothing. A server that is unresponsive or without a
+        route is retried, with pauses, for ``clusterTimeoutMs``. A message without a receipt handle is not sent. With
+        ``endpoints`` this is no failure: the query does not acknowledge the message, so its broker redelivers it
+        anyway.
         """
         without_handle = NO_HANDLE if self._options.endpoints is None else None
         problems = [without_handle if one.receipt_handle is None else None for one in messages]
@@ -101,9 +100,9 @@ class PopSendBackClient:
         return problems
 
     def _change_all(self, messages: Sequence[FailedMessage]) -> list[Outcome]:
-        """Set the invisible durations of messages to their delays, over a new transport that is closed again; return
-        the outcomes in order. For messages whose handle the server rejects, send a second request, with a handle of the
-        current time."""
+        """Set the invisible durations of messages to their delays, over a new transport, which is closed at the end.
+        Return the outcomes in order. For messages whose handle the server rejects, send a second request, with a handle
+        of the current time."""
         with closing(self._transport_of(self._options)) as transport:
             outcomes = _change_invisible_durations(
                 transport, [(one, _handle_of(one)) for one in messages], self._delay_level
@@ -121,7 +120,7 @@ class PopSendBackClient:
 
 def arrow_function(client: PopSendBackClient) -> Callable[..., pa.Array]:
     """Return a function for ``arrow_udf`` that sends messages back on an executor. Its arguments are columns in the
-    order of FailedMessage's fields. It returns why each message was not sent back, null for the others."""
+    order of FailedMessage's fields. It returns null for each message that was sent back, else the reason."""
     from pyspark import TaskContext
 
     def send(*columns: pa.Array) -> pa.Array:
@@ -136,8 +135,8 @@ def _change_invisible_durations(
     transport: Transport, messages: Sequence[tuple[FailedMessage, ReceiptHandle | None]], delay_level: int
 ) -> list[Outcome]:
     """Set the invisible duration of each message to its delay (``delay_ms``) and wait. Return the outcomes in order:
-    None if it will be redelivered; the RocketMQError, not raised; UNKNOWN if the server rejects the handle, or if there
-    is none."""
+    None if it will be redelivered, the RocketMQError, not raised, or UNKNOWN without a handle that the server
+    accepts."""
     outcomes: list[Outcome] = [UNKNOWN] * len(messages)
     by_delay: dict[int, list[tuple[int, ReceiptHandle]]] = {}
     for position, (message, handle) in enumerate(messages):
@@ -151,15 +150,15 @@ def _change_invisible_durations(
 
 
 def _handle_of(message: FailedMessage) -> ReceiptHandle | None:
-    """Return the message's handle, parsed by ``handle_of``, which accepts any text; None if it has none."""
+    """Return the message's handle, parsed by ``handle_of``, which accepts any text, or None without a handle."""
     handle = message.receipt_handle
     return None if handle is None else handle_of(message.topic, message.broker_name, handle)
 
 
 def _with_current_pop_time(handle: ReceiptHandle | None) -> ReceiptHandle | None:
-    """Return a broker's handle with the current time as pop time, any other handle or None unchanged. A proxy rejects a
-    handle that has expired, though the query may have extended it; the message's position is still the same, and its
-    broker checks nothing else."""
+    """Return a broker's handle with the current time as pop time, any other handle or None unchanged. A proxy rejects
+    an expired handle, though the query may have extended it. The message's position is still the same, and its broker
+    checks nothing else."""
     if not isinstance(handle, BrokerHandle):
         return handle
     pop_check_point = handle.pop_check_point
@@ -172,8 +171,8 @@ FIRST_GROWING_LEVEL: Final = 3
 
 
 def delay_ms(delay_level: int, reconsume_times: int) -> int:
-    """Return a delay in ms. ``delay_level`` from 1 on selects it from LEVELS_S; 0 selects level 3 plus
-    ``reconsume_times``, of which a negative value, from a producer, counts as 0. Levels above 18 count as 18 (2 h).
-    Requires that ``delay_level`` is not negative."""
+    """Return a delay in ms. ``delay_level`` from 1 on selects it from LEVELS_S. 0 selects level 3 plus
+    ``reconsume_times``; a negative value, from a producer, counts as 0. Levels above 18 count as 18 (2 h). Requires
+    that ``delay_level`` is not negative."""
     level = delay_level or FIRST_GROWING_LEVEL + max(0, reconsume_times)
     return LEVELS_S[min(level, len(LEVELS_S)) - 1] * 1000

@@ -3,8 +3,8 @@
 A failed row does not hold up its batch. It is redelivered through the group's retry topic, and finally moved to the
 group's dead-letter topic (DLQ). With message-based load balancing, brokers redeliver it without ``retryTopic``.
 
-Source: ``client/impl/consumer/DefaultMQPushConsumerImpl.java#sendMessageBack``; differs: a rejection by the message's
-broker is an error here, and the message is not sent to another broker as a new one.
+Source: ``client/impl/consumer/DefaultMQPushConsumerImpl.java#sendMessageBack``. Differs: a rejection by the message's
+broker is an error here. The message is not sent to another broker as a new one.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def _send_back_stored(
     """Send rows back with queue-based load balancing and wait until brokers have stored them: on executors for a
     DataFrame, else in this process. Return the messages that were not sent back, with the reasons.
 
-    Raises OptionError[INVALID_OPTION_VALUE] if the query does not read the retry topic, unless ``delay_level`` is below
-    0; the errors of ``spellings_of``, and Spark's.
+    Raises OptionError[INVALID_OPTION_VALUE] if the query does not read the retry topic, unless ``delay_level`` is
+    negative. Raises the errors of ``spellings_of``, and Spark's.
     """
     from pyspark.sql import DataFrame
 
@@ -112,8 +112,8 @@ def _send_back_popped(
     """Request the redelivery of rows with message-based load balancing and wait for the responses: on executors for a
     DataFrame, else in this process. Return the messages that were not sent back, with the reasons.
 
-    Raises OptionError[INVALID_OPTION_VALUE] for a negative ``delay_level`` or a ``max_reconsume_times``, which the
-    group's configuration determines; the errors of ``spellings_of``, and Spark's.
+    Raises OptionError[INVALID_OPTION_VALUE] for a negative ``delay_level``, and for a ``max_reconsume_times``, which
+    the group's configuration determines. Raises the errors of ``spellings_of``, and Spark's.
     """
     from pyspark.sql import DataFrame
 
@@ -142,8 +142,8 @@ def _send_back_popped(
 
 def _send_back_on_executors(failed: DataFrame, needed: Sequence[str], send: Any) -> list[tuple[list[Any], str]]:
     """Run a Spark job that calls ``send``, a UDF over the ``needed`` columns, once for each row (again if a task is
-    retried), and wait. ``send`` returns null, or why the row was not sent back: return the ``needed`` values and the
-    reason of those rows. Raises the errors of ``spellings_of``, and Spark's."""
+    retried), and wait. ``send`` returns null, or why the row was not sent back. Return the ``needed`` values and the
+    reason of each row that was not. Raises the errors of ``spellings_of``, and Spark's."""
     from pyspark.sql.functions import col
 
     columns = [failed[f"`{name}`"] for name in spellings_of(failed.columns, needed)]
@@ -176,8 +176,8 @@ def required_values(rows: Iterable[Row], needed: Sequence[str]) -> Iterator[list
 
 
 def check_all_sent_back(failures: Sequence[tuple[str, str]], group: str) -> None:
-    """Raise NotSentBackError[SEND_BACK_FAILED] if there are ``failures``, pairs of a message and the reason; else do
-    nothing. The error has their number, the first 10 messages (MAX_NAMED_MESSAGES), and the first reason."""
+    """Raise NotSentBackError[SEND_BACK_FAILED] if there are ``failures``, pairs of a message and the reason. The error
+    has their number, the first 10 messages (MAX_NAMED_MESSAGES), and the first reason."""
     if failures:
         raise NotSentBackError(
             "SEND_BACK_FAILED",

@@ -50,11 +50,10 @@ class SendBackClient:
         set_log_context(self._options.log_level, group=self._options.consumer_group, **task)
 
     def try_send_back(self, message: StoredMessage) -> str | None:
-        """Send a message back and wait until its broker has stored it. Return None, or why that failed, also for a
-        permanent error of the broker. Raise no RocketMQError.
-
-        An unresponsive broker or name server is retried, with pauses, for ``clusterTimeoutMs`` in all, not for each
-        message; a topic without a route for ``missingTopicTimeoutMs``.
+        """Send a message back and wait until its broker has stored it. Return None, or the reason of the failure, also
+        of a permanent error of the broker. Raise no RocketMQError. An unresponsive broker or name server is retried,
+        with pauses, for ``clusterTimeoutMs`` in all, not for each message; a topic without a route for
+        ``missingTopicTimeoutMs``.
         """
 
         def send_back(broker: Broker) -> None:
@@ -75,9 +74,9 @@ class SendBackClient:
         return None
 
     def _call_broker(self, message: StoredMessage, send_back: Callable[[Broker], None]) -> None:
-        """Call ``send_back`` with a client of the broker in the route of the message's topic. If that raises a
-        RouteError and the query reads the group's retry topic, use the route of the retry topic instead. Raises the
-        first RouteError if neither route has the broker, and the errors of ``send_back``.
+        """Call ``send_back`` with a client of the broker in the route of the message's topic. After a RouteError, if
+        the query reads the group's retry topic, use the route of the retry topic instead. Raises the first RouteError
+        if neither route has the broker, and the errors of ``send_back``.
 
         The topic of a redelivered message is the property RETRY_TOPIC, which brokers keep if a producer wrote it.
         """

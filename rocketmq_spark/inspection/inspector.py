@@ -85,7 +85,7 @@ class Inspector:
         return list(queue_rows(self.queue_bounds(topics)))
 
     def queue_bounds(self, topics: Collection[str] = ()) -> dict[MessageQueue, QueueBounds]:
-        """Request the min and max offsets of all queues of ``topics``, by default of all topics but the system's,
+        """Request the min and max offsets of all queues of ``topics``. By default request all topics but the system's,
         static ones and those without a route. Pass a broker's error to ``on_failure``; if that returns, its queues are
         omitted. Raises RouteError[TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED] for a name in ``topics``."""
         topics_at: dict[str, list[str]] = {}
@@ -104,9 +104,9 @@ class Inspector:
     ) -> list[GroupRow]:
         """Request the offsets of ``groups``, by default of all but the system's, in the queues of ``topics``, by
         default of all that the group subscribes to or has committed offsets of. Return a row for each group and queue,
-        sorted by group name, then in queue order. Without ``with_ages`` no message is read: times are None, but the age
-        of a queue without lag is 0. Pass a broker's error to ``on_failure``; if that returns, its rows are omitted.
-        Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups`` that no broker has, if all have
+        sorted by group name, then in queue order. Without ``with_ages`` no message is read: times are None, and the age
+        is 0 for a queue without lag, else None. Pass a broker's error to ``on_failure``; if that returns, its rows are
+        omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups`` that no broker has, if all have
         responded."""
         masters = self._masters()
         rows: list[GroupRow] = []
@@ -117,10 +117,10 @@ class Inspector:
         return sorted(rows, key=lambda row: (row.consumer_group, row.queue.sort_key()))
 
     def member_rows(self, groups: Collection[str] = ()) -> list[MemberRow]:
-        """Request and return the rows of all members of ``groups``, in their order, by default of all groups but the
-        system's, by name; then by client ID. Pass a broker's error to ``on_failure``; if that returns, its connections
-        are omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups`` that no broker has, if all
-        have responded."""
+        """Request and return the rows of all members of ``groups``, in their order, then by client ID. By default
+        request all groups but the system's, by name. Pass a broker's error to ``on_failure``; if that returns, its
+        connections are omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups`` that no broker
+        has, if all have responded."""
         masters = self._masters()
         rows: list[MemberRow] = []
         for group in dict.fromkeys(groups) or self._group_names(masters):
@@ -140,8 +140,8 @@ class Inspector:
         return self._attempt(NAME_SERVERS, lambda: _available(self._name_servers.query_topic_routes(names)))
 
     def _masters(self) -> Masters:
-        """Request all brokers of the cluster, and return the addresses of their masters, ordered by broker name; None
-        for a broker without a master."""
+        """Request all brokers of the cluster, and return the addresses of their masters, ordered by broker name. A
+        broker without a master has None."""
         brokers = self._attempt(NAME_SERVERS, self._name_servers.cluster_info).brokers
         return {name: brokers[name].master_address for name in sorted(brokers)}
 
@@ -204,7 +204,7 @@ def _available(found: Mapping[str, TopicRoute | RocketMQError]) -> list[TopicRou
 
 def query_bounds(broker_name: str, broker: Broker, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
     """Request the min and max offsets of all queues that ``broker`` has of ``topics``, at most 64 requests in flight,
-    and wait. Omit topics that it does not have. Raises RouteError[BROKER_ADDRESS_MISMATCH] if a response has queues of
+    and wait. Omit topics that the broker lacks. Raises RouteError[BROKER_ADDRESS_MISMATCH] if a response has queues of
     another broker than ``broker_name``, TransportError, other BrokerErrors, and RemoteProtocolError."""
     names = list(topics)
     found: dict[MessageQueue, QueueBounds] = {}
@@ -223,9 +223,8 @@ def query_bounds(broker_name: str, broker: Broker, topics: Collection[str]) -> d
 
 def query_group_state(broker_name: str, broker: Broker, group: str, topics: Collection[str] = ()) -> GroupState:
     """Request the group's committed offsets on ``broker``, and the bounds of its queues there, and wait. The topics are
-    those that the group subscribes to or has committed offsets of; if ``topics`` are given, only those that are among
-    them. Of a topic in the group's statistics, only the queues in these get a row. Raises what ``query_bounds``
-    does."""
+    those that the group subscribes to or has committed offsets of, limited to ``topics`` if these are given. Of a topic
+    in the group's statistics, only the queues in the statistics get a row. Raises what ``query_bounds`` does."""
     progress = broker.query_consume_stats(group)
     names = {queue.topic for queue in progress} | broker.query_group_connections(group).subscriptions.keys()
     names = names & set(topics) if topics else names
@@ -241,8 +240,8 @@ def query_group_state(broker_name: str, broker: Broker, group: str, topics: Coll
 def query_group_rows(
     broker_name: str, broker: Broker, group: str, topics: Collection[str] = (), *, with_ages: bool = True
 ) -> list[GroupRow]:
-    """Request the state of ``group`` on ``broker``, see ``query_group_state``, and return a row for each queue, in
-    queue order. With ``with_ages``, pull the oldest unread message of each queue for its store time; else send no pull:
+    """Request the state of ``group`` on ``broker`` (``query_group_state``), and return a row for each queue, in queue
+    order. With ``with_ages``, pull the oldest unread message of each queue for its store time. Without, send no pull:
     times are None, but the age of a queue without lag is 0. Raises what ``query_bounds`` does."""
     state = query_group_state(broker_name, broker, group, topics)
     store_times_ms = _store_times(broker, state.oldest_unread()) if with_ages else {}
@@ -250,8 +249,8 @@ def query_group_rows(
 
 
 def _store_times(broker: Broker, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int | None]:
-    """Request the store times (Unix ms) of the messages at these offsets, and wait; None for an offset without a
-    message. {} if this client may not read messages, a right that statistics do not need. Raises other BrokerError,
+    """Request the store times (Unix ms) of the messages at these offsets, and wait. An offset without a message has
+    None. Return {} if this client may not read messages, a right that statistics do not need. Raises other BrokerError,
     TransportError and RemoteProtocolError."""
     try:
         return broker.probe_store_times(offsets)

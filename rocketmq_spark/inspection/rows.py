@@ -39,10 +39,8 @@ class QueueRow(NamedTuple):
 
 class GroupRow(NamedTuple):
     """A group in one queue. ``committed_offset``: None if the group has none; its lag is then the entire queue.
-
-    ``lag``: messages from the committed offset on, without those that are deleted. ``oldest_store_ms``: store time of
-    the first of them; ``lag_ms``: its age. Both are None if that message could not be read; 0 is the ``lag_ms`` of a
-    group without lag.
+    ``lag``: messages from the committed offset on, without deleted ones. ``oldest_store_ms``: store time of the first
+    of them; ``lag_ms``: its age. Both are None if this message could not be read; ``lag_ms`` is 0 without lag.
     """
 
     consumer_group: str
@@ -77,24 +75,24 @@ class MemberRow(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """What one broker returned about a group: the bounds of its topics' queues there, and its committed offsets.
+    """State of a group at one broker: the bounds of its topics' queues there, and its committed offsets.
 
-    ``bounds``: of all queues of the topics. ``committed``: of the queues that get a row; None without an offset.
+    ``bounds``: of all queues of the topics. ``committed``: of the queues that get a row, None without an offset.
     """
 
     bounds: Mapping[MessageQueue, QueueBounds]
     committed: Mapping[MessageQueue, int | None]
 
     def oldest_unread(self) -> dict[MessageQueue, int]:
-        """Return, for each queue with lag, the offset of the first message that the group has not consumed: its
+        """Return, for each queue with lag, the offset of the first message that the group has not consumed. It is the
         committed offset, or the queue's min offset if that is larger or none is committed."""
         starts = {queue: self._start(queue) for queue in self.committed}
         return {queue: start for queue, start in starts.items() if start < self.bounds[queue].max_offset}
 
     def rows(self, group: str, store_times_ms: Mapping[MessageQueue, int | None], now_ms: int) -> Iterator[GroupRow]:
         """Yield a row for each queue in ``committed``, in queue order. ``store_times_ms``: store times of the
-        ``oldest_unread`` messages. Without one, store time and age are None in the row, but the age of a queue without
-        lag is always 0."""
+        ``oldest_unread`` messages. Without one, store time and age are None. The age of a queue without lag is always
+        0."""
         for queue in sorted(self.committed, key=MessageQueue.sort_key):
             held, oldest_ms = self.bounds[queue], store_times_ms.get(queue)
             lag = max(0, held.max_offset - self._start(queue))
@@ -117,8 +115,8 @@ class GroupState(NamedTuple):
 
 
 def conclusive_offsets(progress: Mapping[MessageQueue, ConsumeProgress]) -> dict[MessageQueue, int | None]:
-    """Return the committed offset, never None, of each queue where it is above 0; omit the others. A broker returns 0
-    also for a queue without a committed offset."""
+    """Return the committed offset, never None, of each queue where it is above 0, and omit all other queues. A broker
+    returns 0 also for a queue without a committed offset."""
     return {queue: one.consumer_offset for queue, one in progress.items() if one.consumer_offset > 0}
 
 

@@ -58,8 +58,8 @@ class Metric:
 
 
 def _at(*path: str) -> Callable[[Fields], Values]:
-    """Return a function that returns, from the fields of a source, [((), number)] with the number at the nested keys
-    ``path``, True as 1; [] where a key is missing or the value is null."""
+    """Return a function of a source's fields that returns [((), number)] with the number at the nested keys ``path``,
+    True as 1. It returns [] where a key is missing or the value is null."""
 
     def values(fields: Fields) -> Values:
         value: Any = fields
@@ -71,8 +71,8 @@ def _at(*path: str) -> Callable[[Fields], Values]:
 
 
 def _by_queue(name: str, factor: float = 1) -> Callable[[Fields], Values]:
-    """Return a function that returns, from the fields of a source, ((topic, broker, queue ID), number) for each queue
-    in ``lagByQueue``, with its field ``name`` times ``factor``; [] without ``lagByQueue``."""
+    """Return a function of a source's fields that returns ((topic, broker, queue ID), number) for each queue in
+    ``lagByQueue``. The number is its field ``name`` times ``factor``. It returns [] without ``lagByQueue``."""
 
     def values(fields: Fields) -> Values:
         return [(queue, lag[name] * factor) for queue, lag in _queues(fields.get("lagByQueue"))]
@@ -116,8 +116,8 @@ def _outage_count(fields: Fields) -> Values:
 
 
 def _earliest(name: str) -> Callable[[Fields], Values]:
-    """Return a function that returns, from the fields of a source, [((), the earliest time ``name`` of its ``outages``,
-    in seconds since 1970)]; [] if no outage has one."""
+    """Return a function of a source's fields that returns [((), time)] with the earliest time ``name`` of its
+    ``outages``, in seconds since 1970. It returns [] if no outage has one."""
 
     def values(fields: Fields) -> Values:
         times = [_epoch_s(outage[name]) for outage in fields.get("outages", ()) if outage[name] is not None]

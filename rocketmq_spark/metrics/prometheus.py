@@ -51,12 +51,12 @@ class PrometheusListener(StreamingQueryListener, Collector):
         registry.register(self)
 
     def describe(self) -> Iterator[Metric]:
-        """Return the metrics without values, in the order of METRICS: a registry needs their names."""
+        """Return the metrics without values, in the order of METRICS, because a registry needs their names."""
         return map(_family, self._names)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each metric with its values as of the latest progress of each query, for each source of this connector;
-        yield a metric without values too."""
+        """Yield each metric, also one without values. Its values are as of the latest progress of each query, for each
+        source of this connector."""
         with self._lock:
             samples = self._queries.samples()
         for name in self._names:
@@ -66,7 +66,7 @@ class PrometheusListener(StreamingQueryListener, Collector):
             yield family
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Do nothing: a query has metrics from its first progress on."""
+        """Do nothing. A query has metrics from its first progress on."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Update the query's metrics, and add the batch's rows to ``rows_total``."""

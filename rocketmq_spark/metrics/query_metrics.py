@@ -37,8 +37,8 @@ class Query:
     is_active: bool = True
 
     def samples(self, query_id: str) -> Iterator[Sample]:
-        """Yield a sample for each value of each metric of each source; sources that have shown no fields, such as those
-        of other connectors, have none. The common labels are ``query_id``, the query's name, and the source's number
+        """Yield a sample for each value of each metric of each source. A source that has shown no fields, such as
+        another connector's, has none. The common labels are ``query_id``, the query's name, and the source's number
         from 0."""
         of_query = {IS_ACTIVE: self.is_active, TIMESTAMP: self.timestamp}
         for number, source in enumerate(self.sources):
@@ -58,7 +58,7 @@ class QueryMetrics:
 
     def update(self, progress: Mapping[str, Any], *, is_new_batch: bool) -> None:
         """Replace the query's progress by ``progress``, and mark the query as active. Add its rows to the sources' row
-        counts only if ``is_new_batch``: the progress of an idle query may repeat a batch whose rows were counted
+        counts only if ``is_new_batch``. The progress of an idle query may repeat a batch whose rows were counted
         before.
 
         If a source shows no fields, it keeps the fields of the last progress of the same run. Its row count continues

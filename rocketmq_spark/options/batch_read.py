@@ -109,7 +109,7 @@ class BatchReadOptions(ConnectionOptions):
 
     @property
     def retry_topic(self) -> None:
-        """Return None: a subscribed retry topic is read as any other topic."""
+        """Return None. A subscribed retry topic is read as any other topic."""
 
     @property
     def missing_queues_limit_ms(self) -> int:
@@ -118,7 +118,7 @@ class BatchReadOptions(ConnectionOptions):
 
     @property
     def replays_batches(self) -> bool:
-        """Return False: a batch read has no checkpoint."""
+        """Return False. A batch read has no checkpoint."""
         return False
 
     @property

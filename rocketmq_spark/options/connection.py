@@ -138,14 +138,14 @@ class ConnectionOptions:
 
     @property
     def _credentials(self) -> Credentials | None:
-        """Return the credentials; None unless both ``accessKey`` and ``secretKey`` are set."""
+        """Return the credentials, or None unless both ``accessKey`` and ``secretKey`` are set."""
         if self.access_key is None or self.secret_key is None:
             return None
         return Credentials(self.access_key, self.secret_key, self.security_token)
 
     @property
     def _tls(self) -> Tls | None:
-        """Return the TLS settings; None without ``useTLS``."""
+        """Return the TLS settings, or None without ``useTLS``."""
         if not self.use_tls:
             return None
         return Tls(

@@ -72,12 +72,12 @@ BY_PREFIX: Final = (
 
 
 def hint_for(name: str, known: Mapping[str, str], elsewhere: Mapping[str, str]) -> str | None:
-    """Return the hint for the name, in any case, of an option that the call does not have; None without one.
+    """Return the hint for the name, in any case, of an option that the call does not have, or None without a hint.
 
-    A name in ``HINTS`` has its fixed hint; but the name of an end position only if the call has ``STARTING_OFFSETS``.
-    An option of another connector has the hint to use all of its replacements that the call has. If the call has none
-    of them, the hint is the first replacement and the calls that have it. Any other name that begins with "kafka." has
-    the hint that Kafka's settings do not apply.
+    A name in ``HINTS`` has its fixed hint. The name of an end position has it only if the call has
+    ``STARTING_OFFSETS``. An option of another connector has the hint to use all of its replacements that the call has.
+    If the call has none of them, the hint is the first replacement and the calls that have it. Any other name that
+    begins with "kafka." has the hint that Kafka's settings do not apply.
 
     ``known``: options of the call, by name in lower case. ``elsewhere``: for all options, by name in lower case, the
     calls that have them, as text.

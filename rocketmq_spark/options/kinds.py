@@ -175,7 +175,7 @@ def _parse_queue(text: str) -> MessageQueue:
 
 def _parse_ranges(text: str) -> tuple[QueueRange, ...]:
     """Return the ranges of ``t@b:0[7,9), t@b:1[0,5)``, in their order; equal ranges count once, an empty text has none.
-    Raises ValueError for any other text, a too large queue ID, and an end below the begin."""
+    Raises ValueError for any other text, a too large queue ID, and an end before the begin."""
     if not _RANGES.fullmatch(text):
         raise ValueError
     parts = dict.fromkeys(match.groups() for match in _RANGE.finditer(text))
@@ -301,7 +301,7 @@ def _parse_non_empty(text: str) -> str:
 
 
 def _reject() -> Any:
-    """Raise ValueError: a statement in the form of an expression."""
+    """Raise ValueError, in the form of an expression."""
     raise ValueError
 
 

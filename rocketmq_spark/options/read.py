@@ -265,7 +265,7 @@ class ReadOptions(SubscriptionOptions):
 
     @property
     def replays_batches(self) -> bool:
-        """Return True: a restarted query replays the last batch of its checkpoint."""
+        """Return True. A restarted query replays the last batch of its checkpoint."""
         return True
 
     @property

@@ -109,8 +109,8 @@ _HEADER: Final = "in a header: use printable ASCII characters only, without lead
 
 
 def _is_no_header_value(options: Any, value: str | Secret | None) -> bool:
-    """Return whether ``endpoints`` is set and ``value`` cannot be sent in a gRPC header: it has other characters than
-    printable ASCII, or begins or ends with a blank. False for None and empty text."""
+    """Return whether ``endpoints`` is set and ``value`` cannot be sent in a gRPC header. Such a value has other
+    characters than printable ASCII, or begins or ends with a blank. False for None and empty text."""
     text = value.reveal() if isinstance(value, Secret) else value or ""
     is_printable = text.isascii() and (not text or text.isprintable())
     return options.endpoints is not None and not (is_printable and text == text.strip())

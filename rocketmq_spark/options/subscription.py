@@ -30,8 +30,8 @@ from rocketmq_spark.options.table import Section, option
 
 @dataclass(frozen=True, kw_only=True)
 class SubscriptionOptions(ReceiveOptions):
-    """Options of a stream's consumer group, of the allocation of its queues, of its topics or assigned queues, of their
-    filter, and of the columns of their messages."""
+    """Options of a stream's consumer group, the allocation of its queues, its topics or assigned queues, their filter,
+    and the columns of their messages."""
 
     consumer_group: str = option(
         "consumerGroup",
@@ -250,7 +250,7 @@ class SubscriptionOptions(ReceiveOptions):
         return is_matched(self.topic_pattern, topic)
 
     def reads(self, queue: MessageQueue) -> bool:
-        """Return whether a queue of ``read_topics`` is one to read: all are, or with ``assign`` those that it lists."""
+        """Return whether to read a queue of ``read_topics``: every queue, or with ``assign`` each listed one."""
         return self.assigned is None or queue in self.assigned
 
     def reads_from(self, broker_name: str) -> bool:

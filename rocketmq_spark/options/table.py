@@ -145,7 +145,7 @@ def option(
 
 
 def row_of(table: type, option_name: str, /, **changes: Any) -> Any:
-    """Return a dataclass field for option ``option_name``: its row is a copy of the row in ``table``, another dataclass
+    """Return a dataclass field for option ``option_name``. Its row is a copy of the row in ``table``, another dataclass
     of options, with ``changes`` of the row's fields, which are not checked. Raises ValueError if ``table`` does not
     have the option."""
     (row,) = (row for _, row in rows(table) if row.name == option_name)
@@ -172,7 +172,7 @@ def rows(table: type) -> Iterator[tuple[str, Option]]:
 def parse_table(table: type, configured: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of the options in ``configured`` by attribute of ``table``, for all its options; names in any
     case. Values that are no text count as Spark's ``options`` converts them, and None as not set. An option that is not
-    set has its parsed default, else None; (), if one of its alternatives is set instead.
+    set has its parsed default, or None, or () if one of its alternatives is set instead.
 
     Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | TIME_WITHOUT_ZONE |
     INCOMPATIBLE_OPTIONS].
@@ -187,7 +187,7 @@ def parse_table(table: type, configured: Mapping[str, str]) -> dict[str, Any]:
 
 
 def unknown_names(table: type, configured: Iterable[str]) -> list[str]:
-    """Return, as they are spelt, the names of ``configured`` that no option of ``table`` has in any case."""
+    """Return, unchanged, the names of ``configured`` that no option of ``table`` has in any case."""
     known = _spellings_by_lower_case(table)
     return [name for name in configured if name.lower() not in known]
 
@@ -233,14 +233,14 @@ def _is_replaced(row: Option, remaining: Mapping[str, str]) -> bool:
 
 
 def _value(row: Option, text: str | None) -> Any:
-    """Return the value of ``text`` by ``Option.parse``, whose errors it raises; None for None."""
+    """Return the value of ``text`` by ``Option.parse``, whose errors it raises, or None for None."""
     return None if text is None else row.parse(text)
 
 
 def _pop_text(row: Option, remaining: dict[str, str]) -> str | None:
     """Remove the row's option from ``remaining``, whose names are in lower case, under each of its spellings. Return
-    its text, else the default; None: there is neither. Raises OptionError[INCOMPATIBLE_OPTIONS] for two spellings with
-    different texts, OptionError[MISSING_OPTION] for a required option without text."""
+    its text, or without one the default, which may be None. Raises OptionError[INCOMPATIBLE_OPTIONS] for two spellings
+    with different texts, OptionError[MISSING_OPTION] for a required option without text."""
     found = [(spelling, remaining.pop(spelling.lower())) for spelling in row.spellings if spelling.lower() in remaining]
     if len(found) > 1 and found[0][1] != found[1][1]:
         reason = "They are two names of one option and have different values."
@@ -253,8 +253,8 @@ def _pop_text(row: Option, remaining: dict[str, str]) -> str | None:
 
 
 def _suggestion(name: str, spellings_by_lower_case: Mapping[str, str]) -> str:
-    """Return the advice for an unknown option name, the first that applies: its hint (``hint_for``), the calls that
-    accept the option, the most similar option of this call, or that no option has a similar name.
+    """Return the advice for an unknown option name, the first that applies. It is its hint (``hint_for``), the calls
+    that accept the option, the most similar option of this call, or that no option has a similar name.
     ``spellings_by_lower_case``: the call's options, by name in lower case."""
     elsewhere: dict[str, tuple[str, list[str]]] = {}
     for other, calls in ACCEPTED_BY.items():

@@ -29,7 +29,7 @@ class TimeWithoutZoneError(ValueError):
 
 def parse_time(text: str) -> int:
     """Return the epoch ms of ``text``, a number of ms or an ISO-8601 time with a zone. A time between two milliseconds
-    counts as the later one, because a message that was stored then or later was stored at that millisecond or later.
+    counts as the later one: a message stored then or later has at least its timestamp.
 
     Only digits are a number of ms, although ISO-8601 allows dates such as 20260131. Raises TimeWithoutZoneError for a
     time without a zone, and ValueError for any other text, for times before 1970, and above MAX_TIME_MS.
@@ -43,8 +43,8 @@ def parse_time(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Return the ms of a duration as Spark writes it: an integer from 0 on with a unit of ``UNITS_MS`` in any case, or
-    without one in ms. Raises ValueError for any other text, and above MAX_TIME_MS.
+    """Return the ms of a duration as Spark writes it: an integer from 0 on with a unit of ``UNITS_MS`` in any case.
+    Without a unit it is in ms. Raises ValueError for any other text, and above MAX_TIME_MS.
 
     As Spark's ``JavaUtils.timeStringAs``, but for microseconds.
     """

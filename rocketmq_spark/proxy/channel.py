@@ -1,5 +1,5 @@
-"""gRPC channels to one address, and TLS credentials in gRPC's form: the bytes of the files, and the server name to
-expect if host names are not verified.
+"""gRPC channels to one address, and TLS credentials in gRPC's form: the bytes of the files, and the expected server
+name if host names are not verified.
 
 gRPC cannot switch off verification of certificates or host names. If an option does, the server's certificate or name
 is fetched before the channel is opened, and then expected."""
@@ -63,7 +63,7 @@ _ANY_HOST: Final = "any-host"
 
 class TlsCredentials(NamedTuple):
     """TLS credentials of a channel. ``roots``: trusted certificates in PEM; None: those that gRPC includes. ``key``,
-    ``chain``: the client's, in PEM. ``name``: the server name to expect; None: the host of the address."""
+    ``chain``: the client's, in PEM. ``name``: the expected server name; None: the host of the address."""
 
     roots: bytes | None
     key: bytes | None
@@ -73,8 +73,8 @@ class TlsCredentials(NamedTuple):
 
 def fetch_tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredentials:
     """Read the files of ``tls`` and return the credentials for the server at ``address``. If ``tls`` does not verify
-    certificates, connect twice: to fetch the server's certificate, the only one that is then trusted, and a name in it,
-    which is then expected. If ``tls`` only does not verify host names, connect once, to fetch this name.
+    certificates, connect twice, to fetch the server's certificate and a name in it. Only this certificate is then
+    trusted, and the name expected. If ``tls`` only does not verify host names, connect once, to fetch the name.
 
     Raises OptionError[TLS_FILE_UNUSABLE]; if it connects, also TransportError[CONNECT_FAILED |
     TLS_CERTIFICATE_UNTRUSTED].
@@ -89,13 +89,13 @@ def fetch_tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredent
 
 
 def _read(path: str | None) -> bytes | None:
-    """Return the content of a file that ``tls_context`` has loaded before; None without a path."""
+    """Return the content of a file that ``tls_context`` has loaded before, or None without a path."""
     return None if path is None else Path(path).read_bytes()
 
 
 def _system_roots(context: ssl.SSLContext) -> bytes | None:
-    """Return the trusted certificates that ``context`` has loaded, in PEM; None if it has loaded none, as where OpenSSL
-    reads the system's one by one when it needs them."""
+    """Return the trusted certificates that ``context`` has loaded, in PEM. Return None if it has loaded none, as where
+    OpenSSL reads the system's one by one when required."""
     found = "".join(map(ssl.DER_cert_to_PEM_cert, context.get_ca_certs(binary_form=True)))
     return found.encode() or None
 
@@ -135,8 +135,8 @@ def _connect_tls(address: str, context: ssl.SSLContext, timeout_ms: int) -> Iter
 
 
 def name_in(certificate: PeerCertificate) -> str:
-    """Return a host name that the certificate is valid for: the first subject alternative name, else the common name,
-    with ``any-host`` in place of ``*``; ``any-host`` if it has none."""
+    """Return a host name for which the certificate is valid: the first subject alternative name, or without one the
+    common name. ``any-host`` replaces ``*`` in it, and a missing name."""
     names = [name for kind, name in certificate.get("subjectAltName", ()) if kind in {"DNS", "IP Address"}]
     names += [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]
     return str(names[0]).replace("*", _ANY_HOST) if names else _ANY_HOST

@@ -37,8 +37,8 @@ class Connection:
     """gRPC connection to the proxy at one address. Each call carries the client's metadata and signature.
 
     Calls raise what ``failure_of`` returns, RemoteProtocolError[MALFORMED_RESPONSE.BODY] for an undecodable response,
-    [RESPONSE_TOO_LARGE] for one of a method with one response that has more bytes than CONTROL_RESPONSE_BYTES,
-    TransportError[CONNECTION_LOST] after ``close``.
+    and TransportError[CONNECTION_LOST] after ``close``. A method with one response raises
+    RemoteProtocolError[RESPONSE_TOO_LARGE] for more than CONTROL_RESPONSE_BYTES.
 
     Threads: any.
     """

@@ -45,10 +45,10 @@ fails before the proxy can respond."""
 
 
 def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int) -> RocketMQError:
-    """Return, not raise, the connector's error for a failed call: RESPONSE_TOO_LARGE or, for a compressed response,
-    MALFORMED_RESPONSE.BODY; RESPONSE_TIMED_OUT at the deadline; CONNECT_FAILED or CONNECTION_LOST if the call was
-    cancelled or the proxy is unavailable; NOT_A_GRPC_PROXY for UNIMPLEMENTED. For other gRPC statuses return the
-    ``refusal_error`` of the proxy's code in ``_CODES``, else of BAD_REQUEST."""
+    """Return, not raise, the connector's error for a failed call. A response that is too large gives
+    RESPONSE_TOO_LARGE, a compressed one MALFORMED_RESPONSE.BODY. The deadline gives RESPONSE_TIMED_OUT. A cancelled
+    call or an unavailable proxy gives CONNECT_FAILED or CONNECTION_LOST, UNIMPLEMENTED gives NOT_A_GRPC_PROXY. Any
+    other gRPC status gives the ``refusal_error`` of the proxy's code in ``_CODES``, else of BAD_REQUEST."""
     code, details = error.code(), error.details() or "(no details)"
     if _TOO_LARGE in details:
         return response_too_large_error(address, request)
@@ -85,9 +85,9 @@ def _reason(details: str) -> str:
 
 
 def probe_cause(error: TransportError, tls: Tls | None) -> RocketMQError:
-    """Return, not raise, the cause of a failed call: probe the server at the error's address over a few connections,
-    each step within 1 s, and return the error that shows the cause, else ``error``. A timeout is returned without a
-    probe. ``tls`` None: the calls are plaintext."""
+    """Probe the server at the address of ``error`` over a few connections, each step within 1 s. Return, not raise, the
+    error that shows the cause of the failed call, else ``error``. A timeout is returned without a probe. ``tls`` None:
+    the calls are plaintext."""
     address = str(error.context["address"])
     if is_timed_out(error):
         return error
@@ -102,10 +102,10 @@ def probe_cause(error: TransportError, tls: Tls | None) -> RocketMQError:
 
 
 def _probe_plaintext(address: str) -> None:
-    """Return if the server accepts HTTP/2 without TLS, or if the probes show no cause. Raises
-    TransportError[TLS_REQUIRED] if it accepts TLS only, OptionError[NOT_A_GRPC_PROXY] if it uses RocketMQ's remoting
-    protocol. A port that accepts none may belong to an unavailable server, one that does not respond in time to a busy
-    one."""
+    """Return if the server accepts HTTP/2 without TLS, or if the probes show no cause. A port that accepts no
+    connection may belong to an unavailable server; one that does not respond in time may belong to a busy server.
+    Raises TransportError[TLS_REQUIRED] if it accepts TLS only, OptionError[NOT_A_GRPC_PROXY] for RocketMQ's remoting
+    protocol."""
     if accepts_http2(address) is False:
         transports = probe_transports(address)
         if transports == AcceptedTransports(plain=False, tls=True):

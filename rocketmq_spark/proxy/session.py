@@ -60,7 +60,7 @@ class ProxiedMessage(NamedTuple):
 
 
 class Response(NamedTuple):
-    """Delivered messages of one broker. ``failure``: the error that ended the response early; None: it was complete."""
+    """Delivered messages of one broker. ``failure``: the error that ended the response early, or None."""
 
     received: list[ProxiedMessage]
     failure: RocketMQError | None = None
@@ -130,9 +130,9 @@ class Session:
             self._start_telemetry()
 
     def close(self) -> None:
-        """Notify the proxy that this client leaves the group, for which it waits up to TERMINATION_TIMEOUT_MS (1 s),
-        unless the connection is lost; then close it, which ends all calls. Failures are ignored. Later calls raise
-        TransportError[CONNECT_FAILED]."""
+        """Unless the connection is lost, notify the proxy that this client leaves the group, and wait up to
+        TERMINATION_TIMEOUT_MS (1 s). Then close the connection, which ends all calls. Failures are ignored. Later calls
+        raise TransportError[CONNECT_FAILED]."""
         self._is_closed = True
         if self._connection is not None and not self._is_disconnected:
             with suppress(RocketMQError):
@@ -144,7 +144,7 @@ class Session:
 
     def _start_telemetry(self) -> None:
         """Connect, end the previous telemetry stream, send the client's settings over a new one, and wait for the
-        proxy's response, which registers the client in place of an earlier registration. Raises the errors of
+        proxy's response. This registers the client in place of an earlier registration. Raises the errors of
         ``keep_alive``, and then leaves the new stream open."""
         with self._diagnosing():
             connection = self._connect()
@@ -169,8 +169,8 @@ class Session:
 
     @contextmanager
     def _diagnosing(self) -> Iterator[None]:
-        """Run the block. If it raises a TransportError, mark the connection as lost, so that the next call uses the
-        proxy's next address (not after a timeout with a single address), and probe the server over other connections.
+        """Run the block. After a TransportError, mark the connection as lost, so that the next call uses the proxy's
+        next address. A timeout with a single address does not lose it. Then probe the server over other connections.
         Raises what ``probe_cause`` returns."""
         try:
             yield
@@ -212,10 +212,10 @@ class Session:
 
     def receive(self, topic: str, broker_name: str, *, max_messages: int, invisible_ms: int, poll_ms: int) -> Response:
         """Request up to ``max_messages`` messages of one broker, invisible for ``invisible_ms``, and wait until the
-        proxy ends its response, which it holds for ``poll_ms``, at least 5 s, without messages. After a failure, return
-        the messages received before and the failure; raise it without messages. Raises TransportError[CONNECT_FAILED]
-        if there is no connection yet, what ``check_message`` does, and, even after messages,
-        RemoteProtocolError[RESPONSE_TOO_LARGE] for more than ``max_messages`` or RESPONSE_BYTES."""
+        proxy ends its response. Without messages, the proxy holds it for ``poll_ms``, at least 5 s. After a failure,
+        return the messages received before and the failure; raise it without messages. Raises
+        TransportError[CONNECT_FAILED] if there is no connection yet, what ``check_message`` does, and, even after
+        messages, RemoteProtocolError[RESPONSE_TOO_LARGE] for more than ``max_messages`` or RESPONSE_BYTES."""
         request = self._subscription.receive(
             topic, broker_name, max_messages=max_messages, invisible_ms=invisible_ms, poll_ms=poll_ms
         )
@@ -245,15 +245,15 @@ class Session:
         return Response(received)
 
     def submit_ack(self, topic: str, handles: Sequence[str]) -> Callable[[], list[bool | RocketMQError]]:
-        """Send acknowledgements without waiting. The returned function waits and lists, in the order of ``handles``,
-        True if the handle was valid, False if it no longer was, or the error for this handle, not raised; it raises an
-        error of the whole call. Raises TransportError[CONNECT_FAILED] if there is no connection."""
+        """Send acknowledgements without waiting. The returned function waits, and returns for each of ``handles``, in
+        order, True if it was valid, False if not, or its error, not raised. It raises an error of the whole call.
+        Raises TransportError[CONNECT_FAILED] if there is no connection."""
         connection = self._current_connection()
         request = self._subscription.acknowledge(topic, handles)
         pending = connection.submit("AckMessage", request, pb.AckMessageResponse)
 
         def result() -> list[bool | RocketMQError]:
-            """Wait, and return the result for each handle; the status of the whole response counts for a handle without
+            """Wait, and return the result for each handle. The status of the whole response counts for a handle without
             an entry."""
             with self._tracking_failures(connection):
                 response = pending.result()
@@ -266,10 +266,10 @@ class Session:
     def submit_change_invisible_duration(
         self, topic: str, handle: str, invisible_ms: int, *, suspend: bool
     ) -> Callable[[], str | None]:
-        """Request a change of a message's invisible duration to ``invisible_ms`` from now on, without waiting; with
-        ``suspend`` the delivery is no consume attempt. The returned function waits, and returns the new receipt handle;
-        None if ``handle`` is not valid. Never repeat the call: each response causes a redelivery unless acknowledged.
-        Raises TransportError[CONNECT_FAILED] if there is no connection."""
+        """Request a change of a message's invisible duration to ``invisible_ms`` from now on, without waiting. With
+        ``suspend`` the delivery is no consume attempt. The returned function waits, and returns the new receipt handle,
+        or None if ``handle`` is not valid. Never repeat the call: each response causes a redelivery unless
+        acknowledged. Raises TransportError[CONNECT_FAILED] if there is no connection."""
         request = self._subscription.change(topic, handle, invisible_ms, suspend=suspend)
         connection = self._current_connection()
         pending = connection.submit("ChangeInvisibleDuration", request, pb.ChangeInvisibleDurationResponse)
@@ -293,9 +293,9 @@ class Session:
 
     @contextmanager
     def _tracking_failures(self, connection: Connection) -> Iterator[None]:
-        """Run the block, and raise its errors unchanged. After a TransportError but a timeout, mark ``connection`` as
-        lost, if it is the current one; after a transient BrokerError, mark the registration as lost. The next
-        ``keep_alive`` then connects or registers."""
+        """Run the block, and raise its errors unchanged. After a TransportError, unless it is a timeout, mark
+        ``connection`` as lost, if it is the current one. After a transient BrokerError, mark the registration as lost.
+        The next ``keep_alive`` then connects or registers."""
         try:
             yield
         except TransportError as error:

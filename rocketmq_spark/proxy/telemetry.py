@@ -64,7 +64,7 @@ class Telemetry:
         self._thread.join(CLOSE_TIMEOUT_S)
 
     def _requests(self, settings: TelemetryCommand) -> Iterator[TelemetryCommand]:
-        """Yield ``settings``, then wait until the stream ends: an iterator that ends would half-close it."""
+        """Yield ``settings``, then wait until the stream ends. An iterator that ends would half-close it."""
         yield settings
         self._ending.wait()
 
