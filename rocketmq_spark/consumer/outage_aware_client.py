@@ -72,9 +72,8 @@ class OutageAwareClient:
         self, broker_name: str, call: Callable[Concatenate[BrokerApi, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
         """Verify the broker's identity, if its connection is new, send a blocking request to it, and return the
-        response. Return None if no route has the broker's master, the broker is unresponsive or not verified, its pause
-        after a failure is not over, or the connection was lost. Transient failures are its outage; other errors are
-        raised."""
+        response. Return None if no route has its master, the broker is unresponsive or not verified, its pause after a
+        failure is not over, or the connection was lost. Transient failures are its outage; other errors are raised."""
         return self._call(broker_name, lambda broker: call(broker, *args, **kwargs), of_slaves=False)
 
     def _call(self, broker_name: str, call: Callable[[BrokerApi], T], *, of_slaves: bool) -> T | None:
