@@ -231,7 +231,7 @@ def test_retiring_what_was_replaced_already_leaves_the_replacement_alone(pool: C
     assert pool.get(ADDRESS) is replacement
 
 
-def test_a_closed_pool_closes_its_connections_and_opens_none(pool: ConnectionPool) -> None:
+def test_a_closed_pool_closes_its_connections_and_opens_none(pool: ConnectionPool, broker: ScriptedBroker) -> None:
     connection, retired = pool.get(ADDRESS), pool.get("b:1")
     retired.submit(UNRESPONSIVE, LONG_MS)
     pool.retire(retired)
@@ -240,6 +240,22 @@ def test_a_closed_pool_closes_its_connections_and_opens_none(pool: ConnectionPoo
     assert not retired.is_open
     with pytest.raises(TransportError, match=r"CONNECT_FAILED.*stopped"):
         pool.get(ADDRESS)
+    assert broker.connect_count == 2
+
+
+def test_pool_closed_while_connecting_closes_the_new_connection(broker: ScriptedBroker) -> None:
+    streams: list[Stream] = []
+
+    def connect(address: str, timeout_ms: int) -> Stream:
+        subject.close()
+        streams.append(broker.connect(address, timeout_ms))
+        return streams[0]
+
+    subject = ConnectionPool(1000, connect=connect)
+    with pytest.raises(TransportError, match=r"CONNECT_FAILED.*stopped"):
+        subject.get(ADDRESS)
+    with pytest.raises(TransportError, match="CONNECTION_LOST"):
+        streams[0].sendall(b"x", 1000)
 
 
 def test_the_servers_requests_reach_the_pools_handler(broker: ScriptedBroker) -> None:

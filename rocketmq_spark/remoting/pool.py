@@ -132,8 +132,8 @@ class ConnectionPool:
             self.retire(connection)
 
     def close(self) -> None:
-        """Close all connections, one after another, each within 2 s. A later ``get`` connects, closes the new
-        connection, and raises TransportError[CONNECT_FAILED]."""
+        """Close all connections, one after another, each within 2 s. ``get`` opens no more: it raises
+        TransportError[CONNECT_FAILED], also on a thread that is connecting now, once it is connected."""
         self._is_closed = True
         for connection in self._open_connections():
             connection.close()
@@ -161,15 +161,23 @@ class ConnectionPool:
 
     def _connect_new(self, address: str) -> Connection:
         """Close surplus idle connections, of any address (``_close_surplus``). Open a new one within the connect
-        timeout and return it; the caller stores it. Raises the errors of ``secured.Connect``; after ``close``, once
-        connected, TransportError[CONNECT_FAILED]."""
+        timeout and return it; the caller stores it. Raises the errors of ``secured.Connect``, and
+        TransportError[CONNECT_FAILED] after ``close``, even if that was called meanwhile."""
+        self._require_open(address)
         self._close_surplus()
         stream = self._connect(address, self._connect_timeout_ms)
         connection = Connection(address, stream, self._on_request, self._clock, credentials=self._credentials)
-        if self._is_closed:
+        try:
+            self._require_open(address)
+        except TransportError:
             connection.close()
-            raise TransportError("CONNECT_FAILED", address=address, reason="the client was stopped")
+            raise
         return connection
+
+    def _require_open(self, address: str) -> None:
+        """Do nothing before ``close``. Raises TransportError[CONNECT_FAILED] afterwards."""
+        if self._is_closed:
+            raise TransportError("CONNECT_FAILED", address=address, reason="the client was stopped")
 
     def _close_surplus(self) -> None:
         """Close the current connections that are idle for ``idle_ms``, and the longest idle ones as far as one more
