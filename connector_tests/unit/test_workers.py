@@ -112,6 +112,27 @@ def test_threads_of_one_name_run_at_once_and_are_joined() -> None:
     assert names == ["rocketmq-test"] * 2
 
 
+@pytest.mark.usefixtures("threads_switch_often")
+def test_thread_that_has_begun_is_joined() -> None:
+    for _ in range(300):
+        threads, begun, resume = RunningThreads("rocketmq-test"), threading.Event(), threading.Event()
+        ended: list[bool] = []
+
+        def run(begun: threading.Event = begun, resume: threading.Event = resume, ended: list[bool] = ended) -> None:
+            begun.set()
+            ended.append(resume.wait())
+
+        starting = threading.Thread(target=threads.start, args=(run,))
+        starting.start()
+        begun.wait()
+        resume.set()
+        threads.join(WAIT_S)
+        has_ended = bool(ended)
+        starting.join()
+        threads.join(WAIT_S)
+        assert has_ended
+
+
 def test_threads_that_have_ended_are_forgotten() -> None:
     threads, resume = RunningThreads("rocketmq-test"), threading.Event()
     threads.start(resume.wait)

@@ -71,21 +71,25 @@ class Workers:
 class RunningThreads:
     """Daemon threads of one name, of which any number runs at once.
 
-    Threads: one calls ``start``; any calls ``join``.
+    Threads: any. ``_lock`` guards the list of threads, and is held until a thread that is started runs.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._lock = threading.Lock()
         self._running: list[threading.Thread] = []
 
     def start(self, do: Callable[[], object]) -> None:
         """Run ``do`` on a new thread, and do not wait. Raises RuntimeError if no thread can be started."""
         thread = threading.Thread(target=do, name=self._name, daemon=True)
-        thread.start()  # before another thread can join it
-        self._running = [*(one for one in self._running if one.is_alive()), thread]
+        with self._lock:
+            thread.start()  # before another thread can join it
+            self._running = [*(one for one in self._running if one.is_alive()), thread]
 
     def join(self, timeout_s: float) -> None:
         """Wait for each thread that runs now until it has ended, at most ``timeout_s`` seconds for each; raise
         nothing."""
-        for thread in self._running:
+        with self._lock:
+            threads = list(self._running)
+        for thread in threads:
             thread.join(timeout_s)
