@@ -30,7 +30,7 @@ from connector_tests.support.sharing_servers import (
 from connector_tests.support.streams import TIMEOUT_S, eventually
 from connector_tests.support.tcp_server import never_accepting
 from connector_tests.support.timeouts import PATIENT, TIMEOUT_FACTOR
-from rocketmq_spark.errors import RouteError, TransportError
+from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import split_address
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.ack_scheduler import MAX_CONCURRENT_CALLS
@@ -540,6 +540,30 @@ def test_a_receiver_that_holds_nothing_ends_at_once() -> None:
         one.stop()
         assert time.monotonic() - began_s < STOP_TIMEOUT_MS / 2 / 1000 * TIMEOUT_FACTOR
     assert BROKER_TIMEOUT_MS < STOP_TIMEOUT_MS
+
+
+def test_worker_that_starts_during_the_stop_is_joined() -> None:
+    closed, ended = threading.Event(), list[bool]()
+
+    def watch() -> None:
+        closed.wait()
+
+    class LateTransport(RemotingTransport):
+        def refresh_routes(self) -> dict[str, RocketMQError]:
+            one._thread.join()
+            ended.append(closed.is_set())
+            return {}
+
+        def close(self) -> None:
+            super().close()
+            closed.set()
+
+    with SharingServers("a") as servers:
+        options = servers.options()
+        one = Receiver(options, LateTransport(options), watch=watch)
+        one.start()
+        one.stop()
+        assert ended == [True]
 
 
 # ------------------------------------------------------------------------------------------- what expires

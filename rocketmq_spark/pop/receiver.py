@@ -230,9 +230,9 @@ class Receiver:
         self._finish(self._clock() + STOP_TIMEOUT_MS)
         self._ack_scheduler.close()
         self._transport.close()
-        self._workers.join(CLOSING_S)
         if self._thread.ident is not None:
-            self._thread.join(CLOSING_S)
+            self._thread.join(CLOSING_S)  # before its workers: it may start one until it ends
+        self._workers.join(CLOSING_S)
 
     def _finish(self, until_ms: int) -> None:
         """Start due requests and process polls until all have ended, but wait for polls only 300 ms after the last
