@@ -82,7 +82,7 @@ class BrokerIdentities:
 
     def is_verified(self, broker_name: str) -> bool:
         """Return whether bounds with the broker's name were received over the connection that its next request uses.
-        Sends nothing. A proxy's bounds have the requested name, so any response of it verifies."""
+        Sends nothing. A proxy's bounds always have the requested name."""
         return broker_name in self._verified and self._verified[broker_name] == self.link(broker_name)
 
     def ensure_verified(self, broker_name: str) -> None:
@@ -194,9 +194,9 @@ class _VerifiedBounds:
         """Wait for the bounds and return them. Record the broker as verified if they name it; empty bounds verify
         nothing.
 
-        Raises RouteError[BROKER_ADDRESS_MISMATCH] if they name another broker, which is recorded,
-        the errors of ``BrokerIdentities.check``, by default RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible
-        bounds, and those of ``submit_topic_stats``.
+        Raises RouteError[BROKER_ADDRESS_MISMATCH] if they name another broker, which is recorded, the errors of
+        ``BrokerIdentities.check``, by default RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds, and
+        those of ``submit_topic_stats``.
         """
         bounds = self._future.result()
         name = find_broker_name(bounds, self._broker_name)
