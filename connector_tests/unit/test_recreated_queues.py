@@ -331,6 +331,39 @@ def test_where_the_last_message_that_was_read_cannot_be_seen_a_search_decides(is
     assert ranges == [QueueRange(A, begin, 20)]
 
 
+def lose_master(member: SteadyMember, broker_name: str) -> None:
+    member.cluster.brokers[broker_name].master_id = 1
+    member.observed.rebalance()
+
+
+def test_queue_at_slave_is_planned_beside_one_that_may_be_recreated() -> None:
+    """Bounds were requested again from masters only: the queue was not planned as long as the other one grew."""
+    member = SteadyMember({A: holding(10), ELSEWHERE: holding(10)}, has_news=True, version=OLD_VERSION)
+    subject = planner(member, readFrom="auto")
+    end, _ = read(subject, SourceOffset())
+    lose_master(member, "broker-b")
+    for count in (20, 30):
+        for one in (A, ELSEWHERE):
+            member.hold(one, holding(count, stored_at_ms=1_000 + count))
+        member._broker(A).compacted.add((A, count - 11))
+        end, ranges = read(subject, end)
+        assert ranges == [QueueRange(one, count - 10, count) for one in (A, ELSEWHERE)]
+
+
+def test_queue_at_slave_that_may_be_recreated_waits_for_its_master() -> None:
+    member = SteadyMember({A: holding(10), ELSEWHERE: holding(10)}, has_news=True)
+    end, _ = read(planner(member), SourceOffset())
+    subject = planner(member, readFrom="auto", failOnDataLoss="false")
+    lose_master(member, "broker-b")
+    member.hold(A, holding(20))
+    member.recreate(ELSEWHERE, 15)
+    end, ranges = read(subject, end)
+    assert ranges == [QueueRange(A, 10, 20)]
+    member.cluster.brokers["broker-b"].master_id = 0
+    _, ranges = read(subject, end)
+    assert ranges == [QueueRange(ELSEWHERE, 0, 15)]
+
+
 def test_a_broker_that_refuses_pulls_is_waited_for_and_then_named() -> None:
     class TimePasses(SteadyMember):
         def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:

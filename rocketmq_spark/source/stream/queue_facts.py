@@ -34,7 +34,8 @@ def collect_facts(
 ) -> QueueFacts:
     """Request and return the facts of the queues of ``without_older(stored)`` whose requests do not fail. Mark
     doubtful queues, and those without a confirmed offset, as unverified, and probe the last read messages of
-    unverified ones. If one may be re-created, request the bounds of all, and search re-created ones by time."""
+    unverified ones. If one may be re-created, request the bounds of all from their masters, and search re-created ones
+    by time. Omit queues at a slave that may be re-created: only their master shows it."""
     offsets, bounds = membership.offsets, snapshot.bounds
     stored = without_older(stored, start, snapshot)
     suspect = frozenset(offsets.suspect)
@@ -44,10 +45,12 @@ def collect_facts(
         queue for queue, at in stored.items() if at is None or queue in doubtful or not offsets.has_confirmed(queue)
     )
     unverified = [queue for queue in stored if queue not in verified]
-    bounds, later, unprobed = _probe_last_read(membership.client, unverified, start, bounds, refresh=bool(beyond_end))
-    readable = [queue for queue in stored if queue in bounds and queue not in unprobed]
+    bounds, later, unprobed = _probe_last_read(membership.client, unverified, start, snapshot, refresh=bool(beyond_end))
+    at_slaves = queues_at_slaves(stored.keys(), snapshot)
+    unknown = unprobed | (later & at_slaves)
+    readable = [queue for queue in stored if queue in bounds and queue not in unknown]
     emptied = {queue for queue in verified.emptied if stored.get(queue) is not None}
-    to_compare = set(readable) - emptied - queues_at_slaves(readable, snapshot)
+    to_compare = set(readable) - emptied - at_slaves
     after_ms = recreated_queues(to_compare, later, start, bounds)
     begin = membership.client.search_offsets({queue: ms + 1 for queue, ms in after_ms.items()})
     other = {
@@ -59,16 +62,23 @@ def collect_facts(
 
 
 def _probe_last_read(
-    client: OutageAwareClient, queues: Collection[MessageQueue], start: SourceOffset, bounds: Bounds, *, refresh: bool
+    client: OutageAwareClient,
+    queues: Collection[MessageQueue],
+    start: SourceOffset,
+    snapshot: MetadataSnapshot,
+    *,
+    refresh: bool,
 ) -> tuple[Bounds, set[MessageQueue], set[MessageQueue]]:
     """Probe the last read message of each of ``queues``. If one is ``stored_later``, or for ``refresh``, request the
-    bounds of all queues, and probe queues that have grown to their last read message since. Return the bounds, the
-    queues that are ``stored_later``, and those whose probe failed."""
+    bounds of all queues from their masters, and probe queues that have grown to their last read message since. Return
+    the bounds, those of queues at slaves from ``snapshot``, the queues that are ``stored_later``, and those whose probe
+    failed."""
+    bounds: Bounds = snapshot.bounds
     to_check = last_read(queues, start, bounds)
     checked = client.probe_store_times(to_check)
     if refresh or stored_later(checked, start):
         # Another member may have read further since the snapshot; bounds requested now cannot be older.
-        bounds = client.query_bounds()
+        bounds = client.query_bounds() | {queue: bounds[queue] for queue in queues_at_slaves(bounds, snapshot)}
         grown = last_read([one for one in queues if one in bounds and one not in to_check], start, bounds)
         to_check |= grown
         checked |= client.probe_store_times(grown)
