@@ -12,6 +12,7 @@ from rocketmq_spark.consumer.subscribed_topics import warn_of_batch_queues
 from rocketmq_spark.errors import BrokerError, OptionError
 from rocketmq_spark.model import MessageFilter, MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.start_positions import check_assigned
 
@@ -77,6 +78,19 @@ def test_filter_on_batch_consume_queues_is_logged(caplog: pytest.LogCaptureFixtu
     subject = consumer(group, subExpression="TagA")
     for _ in range(2):
         subject.refresh_metadata()
+    assert [line.startswith("BATCHES_FILTERED") for line in caplog.messages].count(True) == 1
+
+
+def test_batch_queues_are_logged_once_a_master_responds(caplog: pytest.LogCaptureFixture) -> None:
+    group = Group()
+    group.cluster.topics_with_batch_queues.add("orders")
+    warn_of_batch_queues.cache_clear()
+    group.broker.reach = Reach.UNAVAILABLE
+    subject = consumer(group, subExpression="TagA")
+    subject.refresh_metadata()
+    group.broker.reach = Reach.UP
+    group.clock.advance(REQUEST_PAUSES.longest_ms)
+    subject.refresh_metadata()
     assert [line.startswith("BATCHES_FILTERED") for line in caplog.messages].count(True) == 1
 
 

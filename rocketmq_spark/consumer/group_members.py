@@ -117,9 +117,10 @@ class GroupMembers:
         self._filtering |= {address for name in checked if (address := masters[name]) is not None}
 
     def _warn_of_batch_queues(self) -> None:
-        """Request the settings of each filtered topic from one broker, and wait. Log a warning if the topic has batch
-        consume queues. Each topic is requested once, also if the request fails."""
-        for topic in sorted(self._unknown_queue_types):
+        """Request the settings of each filtered topic from one responsive master, and wait. Log a warning if the topic
+        has batch consume queues. Each topic is requested once, also if the request fails. Do nothing without such a
+        master."""
+        for topic in sorted(self._unknown_queue_types) if self._outage_tracker.responsive_masters() else ():
             self._unknown_queue_types.discard(topic)
             settings = self._client.call_any(partial(_query_topic_settings, topic))
             if settings is not None and settings.has_batch_queues:
