@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from connector_tests.support.log_lines import outage_text, text_of, texts_of
@@ -16,12 +17,15 @@ from rocketmq_spark.sink import batch_sender
 from rocketmq_spark.sink.batch_sender import BatchSender
 from rocketmq_spark.sink.send_batches import RowTarget, SendBatch
 from rocketmq_spark.sink.topic_lookup import TopicRequirement
+from rocketmq_spark.sink.write_task import Columns, WriteTask, write_rows
+from rocketmq_spark.wire.message.batch import decode_batch
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 STORED = {"msgId": "ID", "queueId": "0", "queueOffset": "0"}
 BATCHES = [SendBatch("T", None, memoryview(f"batch {number}".encode()), 1, number) for number in range(4)]
 BODIES = [bytes(batch.body) for batch in BATCHES]
+WITH_KEYS, WITHOUT_KEYS = TopicRequirement("T", has_keys=True), TopicRequirement("T")
 
 
 NOT_STORED = (
@@ -280,8 +284,7 @@ def test_a_topic_that_is_waited_for_before_a_row_can_be_sent_is_logged(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
-    with pytest.raises(RouteError):
-        sender(cluster, Time(), missingTopicTimeoutMs="5000").topics.resolve_queue(RowTarget("T", sharding_key="k"))
+    assert sender(cluster, Time(), missingTopicTimeoutMs="5000").topics.find_problems([WITH_KEYS])
     assert outage_text(caplog.messages[0]).startswith("Waiting for topic T (fails in 4 s): [ROCKETMQ_TOPIC_NOT_FOUND] ")
 
 
@@ -371,7 +374,7 @@ def test_a_key_waits_for_name_servers_as_its_rows_would(cluster: ScriptedCluster
     clock = Time()
     NameServerIsBack(cluster, clock, back_ms=20_000, registered_ms=26_000)
     waiting = sender(cluster, clock, clusterTimeoutMs="60000", missingTopicTimeoutMs="10000")
-    assert waiting.topics.resolve_queue(RowTarget("T", sharding_key="k")) is not None
+    assert waiting.topics.find_problems([WITH_KEYS]) == {}
     assert clock.now_ms >= 26_000
 
 
@@ -481,6 +484,7 @@ def sender(cluster: ScriptedCluster, clock: Time, **given: str) -> BatchSender:
 
 def test_a_sharding_key_leads_to_a_queue_also_while_its_broker_is_not_in_the_route(cluster: ScriptedCluster) -> None:
     asking = sender(cluster, Time())
+    assert asking.topics.find_problems([WITH_KEYS]) == {}
     keys = [RowTarget("T", sharding_key=f"key-{number}") for number in range(20)]
     before = [asking.topics.resolve_queue(place) for place in keys]
     assert {queue.broker_name for queue in before if queue is not None} == {"a", "b"}
@@ -497,13 +501,27 @@ def test_a_sharding_key_leads_to_a_queue_also_while_its_broker_is_not_in_the_rou
 def test_a_key_of_a_topic_that_is_not_there_waits_as_long_as_its_rows_would(cluster: ScriptedCluster) -> None:
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
     clock = Time()
-    with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
-        sender(cluster, clock, missingTopicTimeoutMs="1000").topics.resolve_queue(RowTarget("T", sharding_key="k"))
+    (problem,) = sender(cluster, clock, missingTopicTimeoutMs="1000").topics.find_problems([WITH_KEYS]).values()
+    assert problem.startswith("[ROCKETMQ_TOPIC_NOT_FOUND]")
     assert 1_000 <= clock.now_ms < 3_000
 
 
+def test_rows_with_keys_are_sent_after_one_lookup(cluster: ScriptedCluster) -> None:
+    responses = [Responses(broker) for broker in cluster.brokers.values()]
+    keys = [f"key-{number}" for number in range(20)]
+    rows = pa.record_batch([pa.array(keys, pa.binary()), pa.array(keys)], names=["body", "shardingKey"])
+    options, columns = (
+        WriteOptions.parse({"namesrvAddr": NAME_SERVER, "topic": "T"}),
+        Columns({"body": 0, "shardingKey": 1}),
+    )
+    assert write_rows([rows, rows], columns, WriteTask("query q batch 1", 0), options, sender(cluster, Time())) == 40
+    bodies = [[message.body.decode() for body in one.bodies() for message in decode_batch(body)] for one in responses]
+    assert sorted([*bodies[0], *bodies[1]]) == sorted([*keys, *keys])
+    assert set(bodies[0]).isdisjoint(bodies[1])
+    assert cluster.route_request_count == 1
+
+
 COMPACTED = b'{"attributes":{"cleanup.policy":"COMPACTION"}}'
-WITHOUT_KEYS = TopicRequirement("T")
 
 
 def test_the_next_broker_reports_whether_a_topic_is_compacted_where_one_is_unavailable(

@@ -10,11 +10,13 @@ import pytest
 from connector_tests.support.log_lines import outage_text
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
-from rocketmq_spark.errors import RouteError, TransportError
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.failures import Failures, Policy
 from rocketmq_spark.remoting.retry import WRITE_PAUSES, retryability_of_write
 from rocketmq_spark.remoting.route_table import RouteHistory, RouteTable
+from rocketmq_spark.sink.send_batches import RowTarget
 from rocketmq_spark.sink.topic_lookup import TopicLookup, TopicRequirement, lost_without_keys
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -36,10 +38,10 @@ class Subject:
         self.settings_requested: list[str] = []
         self._compacted = compacted
         options = WriteOptions.parse({"namesrvAddr": NAME_SERVER, **given})
-        routes = RouteTable(cluster.name_servers, history)
+        self.routes = RouteTable(cluster.name_servers, history)
         limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
         failures = Failures(Policy(retryability_of_write, WRITE_PAUSES, *limits_ms), lambda: self.now_ms)
-        self.lookup = TopicLookup(routes, failures, self._sleep, self._is_compacted)
+        self.lookup = TopicLookup(self.routes, failures, self._sleep, self._is_compacted)
 
     def _sleep(self, seconds: float) -> None:
         self.now_ms += round(seconds * 1000)
@@ -81,8 +83,6 @@ def test_a_topic_that_is_not_served_in_its_time_is_a_problem_that_a_task_waits_f
     assert 1_000 <= subject.now_ms < 3_000
     waited_ms = subject.now_ms
     assert subject.lookup.find_problems([TopicRequirement("T")]) == {TopicRequirement("T"): problem}
-    with pytest.raises(RouteError):
-        subject.lookup.sharded_queues("T")
     assert subject.now_ms == waited_ms
 
 
@@ -131,10 +131,11 @@ def test_a_broker_that_has_come_since_is_found(cluster: ScriptedCluster) -> None
     b = cluster.brokers.pop("b")
     subject = Subject(cluster)
     assert subject.lookup.find_problems([TopicRequirement("T", has_keys=True)]) == {}
-    keys_go_to = subject.lookup.sharded_queues("T")
+    keys = [RowTarget("T", sharding_key=f"key-{number}") for number in range(20)]
+    queues_of_keys = [subject.lookup.resolve_queue(key) for key in keys]
     cluster.brokers["b"] = b
     assert subject.lookup.find_problems([TopicRequirement("T", "b", 0, has_keys=True)]) == {}
-    assert subject.lookup.sharded_queues("T") == keys_go_to, "a task keeps to what it has learnt first"
+    assert [subject.lookup.resolve_queue(key) for key in keys] == queues_of_keys, "a key has one queue in a task"
 
 
 def test_a_name_server_that_is_unavailable_makes_no_named_queue_a_problem(cluster: ScriptedCluster) -> None:
@@ -240,3 +241,28 @@ def test_compaction_is_not_requested_where_all_rows_have_keys(cluster: ScriptedC
     subject = Subject(cluster, compacted=("C",))
     assert subject.lookup.find_problems([TopicRequirement("C", has_keys=True)]) == {}
     assert subject.settings_requested == []
+
+
+KEY = RowTarget("T", sharding_key="k")
+
+
+def test_the_queue_of_a_key_is_found_without_a_request(cluster: ScriptedCluster) -> None:
+    """The encoder of rows calls it; it could wait there for a topic."""
+    subject = Subject(cluster)
+    with pytest.raises(KeyError):
+        subject.lookup.resolve_queue(KEY)
+    assert cluster.route_request_count == 0
+    subject.lookup.find_problems([TopicRequirement("T", has_keys=True)])
+    cluster.down.add(NAME_SERVER)
+    assert subject.lookup.resolve_queue(KEY) in {MessageQueue("T", name, 0) for name in cluster.brokers}
+
+
+def test_a_queue_that_the_topic_lost_since_is_a_problem(cluster: ScriptedCluster) -> None:
+    """The task kept the first route: it sent the row, and failed after ``missingTopicTimeoutMs``."""
+    cluster.queue_count = 4
+    subject, named = Subject(cluster), TopicRequirement("T", "a", 3, has_keys=True)
+    assert subject.lookup.find_problems([named]) == {}
+    cluster.queue_count = 1
+    subject.routes.invalidate("T")
+    subject.routes.find_master(MessageQueue("T", "a", 3))
+    assert subject.lookup.find_problems([named]) == {named: "its topic 'T' has no queue 3 at 'a' (there are: 0 to 0)"}

@@ -125,6 +125,10 @@ class RouteTable:
                 raise failure
         return self._cached[topic].route
 
+    def cached_route(self, topic: str) -> TopicRoute:
+        """Return the topic's cached route, also an invalidated one; request nothing. KeyError without one."""
+        return self._cached[topic].route
+
     def find_replica(self, queue: MessageQueue, read_from: str, suggested_id: int | None) -> BrokerAddress:
         """Return the address that ``replicas.pull_address`` selects for a pull of ``queue`` in the cached route.
         Request the route, and wait, if it is missing or invalidated, and once more if it has no such address.

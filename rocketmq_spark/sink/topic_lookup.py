@@ -105,32 +105,16 @@ class TopicLookup:
         self._query_is_compacted = query_is_compacted
         self._compacted: dict[str, bool] = {}
         self._queues: dict[str, tuple[MessageQueue, ...]] = {}
-        self._routed: dict[str, TopicRoute] = {}
         self._unknown_brokers: defaultdict[str, set[str]] = defaultdict(set)
         self._unavailable_topics: dict[str, RocketMQError] = {}
 
     def resolve_queue(self, target: RowTarget) -> MessageQueue | None:
         """Return the queue that ``target`` names, unchecked, or without it the queue that its sharding key selects.
-        None: any queue of the topic.
-
-        For a sharding key, the task's first call looks up the topic and waits if it is missing; later calls use the
-        queues of that lookup. Raises the errors of ``sharded_queues``, for a sharding key only.
-        """
+        None: any queue of the topic. Keys select among the queues that the topic had when ``find_problems`` found it.
+        Request nothing. KeyError for a sharding key of a topic that was not found."""
         if target.sharding_key is None or target.queue_id is not None:
             return named_queue(target)
-        return queue_by_hash(target.sharding_key, self.sharded_queues(target.topic))
-
-    def sharded_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Return the queues over which sharding keys of the topic are distributed. The task's first call looks up the
-        topic and waits if it is missing; later calls return the same queues.
-
-        Raises the route's error if the topic stayed unavailable for ``missingTopicTimeoutMs``, and the errors of
-        ``find_problems``.
-        """
-        self.find_problems([TopicRequirement(topic, has_keys=True)])
-        if topic in self._unavailable_topics:
-            raise self._unavailable_topics[topic]
-        return self._queues[topic]
+        return queue_by_hash(target.sharding_key, self._queues[target.topic])
 
     def find_problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool = False
@@ -201,14 +185,12 @@ class TopicLookup:
         if topic in self._unavailable_topics:
             return
         if topic not in self._queues:
-            self._routed[topic] = self._routes.route(topic)
-            self._queues[topic] = sharded_queues(self._routed[topic])
+            self._queues[topic] = sharded_queues(self._routes.route(topic))
         if topic not in self._compacted and not all(one.has_keys for one in requirements):
             self._compacted[topic] = self._query_is_compacted(topic)
-        if any(no_such_queue(one, self._routed[topic]) for one in requirements) or self._brokers_without_route(
-            topic, requirements
-        ):
-            self._routed[topic] = self._routes.route(topic, refresh=True)
+        route = self._routes.cached_route(topic)
+        if any(no_such_queue(one, route) for one in requirements) or self._brokers_without_route(topic, requirements):
+            self._routes.route(topic, refresh=True)
         for broker in self._brokers_without_route(topic, requirements):
             raise RouteError("UNKNOWN_BROKER", topic=topic, broker=broker)
 
@@ -232,11 +214,12 @@ class TopicLookup:
         topic = requirement.topic
         if topic in self._unavailable_topics:
             return self._unavailable_topics[topic].summary
-        if topic not in self._routed:
+        if topic not in self._routes:
             return None
+        route = self._routes.cached_route(topic)
         if requirement.broker_name in self._unknown_brokers[topic] - self._routes.recorded_brokers(topic):
-            return no_such_broker(requirement, self._routed[topic])
-        problem = no_such_queue(requirement, self._routed[topic])
+            return no_such_broker(requirement, route)
+        problem = no_such_queue(requirement, route)
         if problem is None and not requirement.has_keys and self._compacted.get(topic, False):
             return lost_without_keys(topic)
         return problem

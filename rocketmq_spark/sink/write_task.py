@@ -41,7 +41,7 @@ class Topics(Protocol):
         ``first_only`` at least one of them."""
 
     def resolve_queue(self, target: RowTarget) -> MessageQueue | None:
-        """Return the queue of a row, or None for any queue of its topic. May look up the topic and wait."""
+        """Return the queue of a row whose topic has no problem, or None for any queue of its topic. Request nothing."""
 
 
 class Sender(Protocol):
