@@ -98,7 +98,7 @@ COMPRESSED_BY_ZLIB = MessageSysFlag.COMPRESSED | MessageSysFlag.ZLIB
 def send_all(cluster: EmbeddedCluster, topic: str) -> None:
     with closing(ConnectionPool(PATIENT_MS)) as pool:
         client = ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS)
-        producer = Producer(client, group="tests", initial_queue_index=0)
+        producer = Producer(client, group="tests", initial_queue_index=lambda: 0)
         for one in MESSAGES:
             producer.send(Message(topic, **one))
         producer.send(Message(topic, compress(LONG, MessageSysFlag.ZLIB)), sys_flag=COMPRESSED_BY_ZLIB)
@@ -125,7 +125,7 @@ def test_blank_keys_are_null_over_grpc_and_kept_over_remoting(cluster: EmbeddedC
     """A proxy returns no blank ones, and omits blanks at the end."""
     with closing(ConnectionPool(PATIENT_MS)) as pool:
         client = ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS)
-        producer = Producer(client, group="tests", initial_queue_index=0)
+        producer = Producer(client, group="tests", initial_queue_index=lambda: 0)
         for keys in KEYS_OVER_GRPC:
             producer.send(Message(desk.topic, keys.encode(), keys=keys))
     for protocol, expected in ((REMOTING, {keys: keys for keys in KEYS_OVER_GRPC}), (GRPC, KEYS_OVER_GRPC)):

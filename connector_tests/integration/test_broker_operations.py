@@ -66,7 +66,9 @@ def broker(cluster: EmbeddedCluster, pool: ConnectionPool) -> AdminBroker:
 
 @pytest.fixture
 def producer(cluster: EmbeddedCluster, pool: ConnectionPool) -> Producer:
-    return Producer(ClusterClient((cluster.namesrv_addr,), pool, TIMEOUT_MS), group="producers", initial_queue_index=0)
+    return Producer(
+        ClusterClient((cluster.namesrv_addr,), pool, TIMEOUT_MS), group="producers", initial_queue_index=lambda: 0
+    )
 
 
 @pytest.fixture

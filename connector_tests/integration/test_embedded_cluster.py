@@ -39,7 +39,7 @@ class Client:
     def __init__(self, cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
         client = ClusterClient([cluster.namesrv_addr], pool, TIMEOUT_MS)
         self.name_servers = client.name_servers
-        self._producer = Producer(client, group="test", initial_queue_index=0)
+        self._producer = Producer(client, group="test", initial_queue_index=lambda: 0)
         self._broker: Callable[[BrokerAddress], AdminBroker] = lambda address: AdminBroker(address, pool, TIMEOUT_MS)
 
     def send(self, topic: str, count: int) -> None:

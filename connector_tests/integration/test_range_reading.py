@@ -52,7 +52,9 @@ def filled(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
     topic = cluster.create_topic(unique_name("ranges"), queues=1)
     pool = ConnectionPool(PATIENT_MS)
     name_servers = NameServers((cluster.namesrv_addr,), pool, PATIENT_MS)
-    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS), group="tests", initial_queue_index=0)
+    producer = Producer(
+        ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS), group="tests", initial_queue_index=lambda: 0
+    )
     for begin in range(0, COUNT, 20):
         offsets = range(begin, begin + 20)
         producer.send_batch([Message(topic, body_of(offset), tags=tag_of(offset)) for offset in offsets])

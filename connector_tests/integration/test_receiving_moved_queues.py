@@ -47,7 +47,7 @@ def way(request: pytest.FixtureRequest, clusters: ClusterPool) -> Way:
 def producer(way: Way) -> Iterator[Producer]:
     with closing(ConnectionPool(TIMEOUT_MS)) as pool:
         cluster = ClusterClient((way.cluster.namesrv_addr,), pool, TIMEOUT_MS)
-        yield Producer(cluster, group="tests", initial_queue_index=0)
+        yield Producer(cluster, group="tests", initial_queue_index=lambda: 0)
 
 
 def bodies(received: list[ReceivedMessage], options: ReadOptions) -> list[str]:

@@ -92,7 +92,7 @@ class RealStand:
         self._broker = self._connected()
         self._broker.ensure_group(self.group)
         client = ClusterClient((cluster.namesrv_addr,), self._pools[0], TIMEOUT_MS)
-        self._producer = Producer(client, group="producers", initial_queue_index=0)
+        self._producer = Producer(client, group="producers", initial_queue_index=lambda: 0)
 
     def connect(self) -> BrokerApi:
         return self._connected()

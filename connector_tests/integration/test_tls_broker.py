@@ -50,7 +50,7 @@ def test_routes_sends_and_pulls_go_over_tls(secured: EmbeddedCluster) -> None:
     pool = ConnectionPool(REQUEST_TIMEOUT_MS, connect=partial(connect_tcp, ssl_context=trusting))
     topic = secured.create_topic("secured", 1)
     producer = Producer(
-        ClusterClient((secured.namesrv_addr,), pool, REQUEST_TIMEOUT_MS), group="P", initial_queue_index=0
+        ClusterClient((secured.namesrv_addr,), pool, REQUEST_TIMEOUT_MS), group="P", initial_queue_index=lambda: 0
     )
     body = bytes(range(256)) * 4_000
     queue = producer.send(Message(topic, body)).queue

@@ -48,7 +48,9 @@ def queue(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
     topic = cluster.create_topic(unique_name("bad"), queues=1)
     pool = ConnectionPool(PATIENT_MS)
     name_servers = NameServers((cluster.namesrv_addr,), pool, PATIENT_MS)
-    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS), group="tests", initial_queue_index=0)
+    producer = Producer(
+        ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS), group="tests", initial_queue_index=lambda: 0
+    )
     for offset in range(COUNT):
         message = Message(topic, b"body %d" % offset, tags="a", keys=f"key-{offset}", properties={"own": "x"})
         producer.send(message, sys_flag=POISON_FLAG if offset in UNDECODABLE else 0)
@@ -198,7 +200,9 @@ def test_bodies_that_are_too_large_together_come_all_the_same(
     bodies = [bytes([number]) * 600 for number in range(COUNT)]
     pool = ConnectionPool(PATIENT_MS)
     name_servers = NameServers((cluster.namesrv_addr,), pool, PATIENT_MS)
-    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS), group="tests", initial_queue_index=0)
+    producer = Producer(
+        ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS), group="tests", initial_queue_index=lambda: 0
+    )
     topic = cluster.create_topic(unique_name("large"), queues=1)
     for body in bodies:
         producer.send(Message(topic, compress(body, MessageSysFlag.LZ4)), sys_flag=POISON_FLAG)

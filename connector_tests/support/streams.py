@@ -88,9 +88,9 @@ class Topic:
             for timeout_ms in (TIMEOUT_MS, SHORT_TIMEOUT_MS)
         )
         self._name_servers = default_cluster.name_servers
-        self._producer = Producer(default_cluster, group="tests", initial_queue_index=0)
+        self._producer = Producer(default_cluster, group="tests", initial_queue_index=lambda: 0)
         self._short_routes = short_cluster.routes
-        self._short_producer = Producer(short_cluster, group="tests", initial_queue_index=0)
+        self._short_producer = Producer(short_cluster, group="tests", initial_queue_index=lambda: 0)
         self.sent = 0
 
     def send(self, count: int, tag: str | None = None) -> list[str]:

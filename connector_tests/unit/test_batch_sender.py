@@ -13,6 +13,7 @@ from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, Transp
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.route_table import RouteHistory
+from rocketmq_spark.remoting.write_queues import ROUTE_LIFETIME_MS
 from rocketmq_spark.sink import batch_sender
 from rocketmq_spark.sink.batch_sender import BatchSender
 from rocketmq_spark.sink.send_batches import RowTarget, SendBatch
@@ -120,6 +121,21 @@ def test_each_topic_is_served_round_robin(cluster: ScriptedCluster) -> None:
     write(cluster, [replace(batch, topic="TU"[number % 2]) for number, batch in enumerate(BATCHES)])
     for at_one in (at_a, at_b):
         assert sorted(request.fields["b"] for request in at_one.requests) == ["T", "U"]
+
+
+def test_a_broker_that_joins_gets_batches_of_a_running_task(cluster: ScriptedCluster) -> None:
+    """The route was requested after a failure only: the rest of a long task went to the other broker."""
+    clock = Time()
+    b = cluster.brokers.pop("b")
+    at_a, at_b = Responses(cluster.brokers["a"]), Responses(b)
+    task = sender(cluster, clock)
+    for waited_ms, batch in zip((0, ROUTE_LIFETIME_MS - 1, 1, 0), BATCHES, strict=True):
+        clock.now_ms += waited_ms
+        task.send(batch)
+        task.finish()
+        cluster.brokers["b"] = b
+    assert (len(at_a.requests), len(at_b.requests)) == (3, 1)
+    assert cluster.route_request_count == 2
 
 
 def test_several_batches_are_on_their_way_at_once_and_never_more_bytes_than_allowed(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -11,7 +12,8 @@ from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.errors import BrokerError, LocalProtocolError, RouteError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
-from rocketmq_spark.remoting.producer import ROUTE_LIFETIME_MS, Producer, UniqueIds, milliseconds_of_month
+from rocketmq_spark.remoting.producer import Producer, UniqueIds, milliseconds_of_month
+from rocketmq_spark.remoting.write_queues import ROUTE_LIFETIME_MS
 from rocketmq_spark.wire.message.batch import decode_batch
 from rocketmq_spark.wire.message.properties import decode_properties
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -43,7 +45,9 @@ def stored_where_it_is_sent(request: RemotingCommand) -> RemotingCommand:
 def new_producer(
     cluster: ScriptedCluster, initial_queue_index: int | None = None, clock: Clock = monotonic_ms
 ) -> Producer:
-    return Producer(cluster.client(), group="P", initial_queue_index=initial_queue_index, clock=clock)
+    if initial_queue_index is None:
+        return Producer(cluster.client(), group="P", clock=clock)
+    return Producer(cluster.client(), group="P", initial_queue_index=lambda: initial_queue_index, clock=clock)
 
 
 def sent_to(broker: ScriptedBroker) -> RemotingCommand:
@@ -170,6 +174,24 @@ def test_a_topic_that_may_only_be_read_takes_no_message(cluster: ScriptedCluster
     cluster.permission = 4
     with pytest.raises(RouteError, match=r"TOPIC_UNAVAILABLE\.NO_WRITABLE_QUEUE"):
         producer.send(MESSAGE)
+
+
+def test_missing_masters_of_all_queues_are_named(cluster: ScriptedCluster, producer: Producer) -> None:
+    """The topic was reported as one without a writable queue, which names no broker."""
+    route = json.loads(bytes(cluster.route(RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC)).body))
+    for broker in route["brokerDatas"]:
+        broker["brokerAddrs"] = {"1": f"{broker['brokerName']}-slave:10911"}
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(body=json.dumps(route).encode()))
+    with pytest.raises(RouteError, match=r"MASTER_UNAVAILABLE.*'a'.*'T'"):
+        producer.send(MESSAGE)
+
+
+def test_each_topic_is_served_round_robin(producer: Producer) -> None:
+    """Topics that alternated had one broker each."""
+    brokers: dict[str, list[str]] = {"T": [], "U": []}
+    for topic in "TUTU":
+        brokers[topic].append(producer.send(Message(topic, b"body")).queue.broker_name)
+    assert brokers == {"T": ["a", "b"], "U": ["a", "b"]}
 
 
 def test_ids_differ_within_one_millisecond() -> None:

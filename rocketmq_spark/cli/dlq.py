@@ -131,12 +131,12 @@ class Redriver:
 
     def _request_reason(self, topic: str) -> str | None:
         """Return why nothing can be sent to the topic, or None: it is the brokers' own, or has no route or writable
-        queue. Raises what ``NameServers.cluster_info`` does, and the errors of ``Producer.write_queues`` but
+        queue. Raises what ``NameServers.cluster_info`` does, and the errors of ``WriteQueues.writable_queues`` but
         RouteError."""
         if not user_topics([topic], self._cluster_info):
             return f"topic '{topic}' is the brokers' own"
         try:
-            self._producer.write_queues(topic)
+            self._producer.queues.writable_queues(topic)
         except RouteError as error:
             return error.summary
         return None

@@ -7,26 +7,24 @@ import os
 import secrets
 import struct
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Final
 
-from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.retry import SEND_ATTEMPTS, Retryability, retryability_of_send
+from rocketmq_spark.remoting.write_queues import WriteQueues
 from rocketmq_spark.wire.message.properties import UNIQ_KEY
 from rocketmq_spark.wire.remoting.send import SendResult
 
 RANDOM_INDEX: Final = partial(secrets.randbits, 16)
 """Random initial queue index: without it many producers of few messages would all send to the first queue."""
-
-ROUTE_LIFETIME_MS: Final = 30_000
-"""Age at which a producer refreshes a route. Source: ``client/ClientConfig.java``, ``pollNameServerInterval``."""
 
 _ID_LAYOUT: Final = struct.Struct(">4sHIIH")
 
@@ -34,11 +32,8 @@ _ID_LAYOUT: Final = struct.Struct(">4sHIIH")
 class Producer:
     """Producer of messages. After an error a message may be stored: a timeout leaves it open, a retry may duplicate it.
 
-    Each attempt goes to the next queue with write permission, starting at ``initial_queue_index`` (default: random).
-    After a failure it goes to another broker. A message gets one UNIQ_KEY, which its duplicates share. Threads: any.
-
-    Source: ``client/impl/producer/TopicPublishInfo.java#selectOneMessageQueue``. Differs: avoids each broker that has
-    failed, not the last one only. At the first choice of a queue after ROUTE_LIFETIME_MS (30 s) the route is refreshed.
+    Each attempt goes to the queue that ``queues`` selects, after a failure on another broker. A message gets one
+    UNIQ_KEY, which its duplicates share. Threads: any.
     """
 
     def __init__(
@@ -47,15 +42,13 @@ class Producer:
         *,
         group: str,
         unique_ids: UniqueIds | None = None,
-        initial_queue_index: int | None = None,
+        initial_queue_index: Callable[[], int] = RANDOM_INDEX,
         clock: Clock = monotonic_ms,
     ) -> None:
-        self._clock = clock
-        self._refreshed_ms: dict[str, int] = {}
         self._cluster = cluster
         self._group = group
         self._unique_ids = unique_ids or UniqueIds()
-        self._round_robin = count(RANDOM_INDEX() if initial_queue_index is None else initial_queue_index)
+        self.queues: Final = WriteQueues(cluster.routes, clock, initial_queue_index)
 
     def send(self, message: Message, queue: MessageQueue | None = None, sys_flag: int = 0) -> SendResult:
         """Send ``message`` to ``queue``, or for None to the next writable queue, and wait until it is stored. After a
@@ -78,26 +71,6 @@ class Producer:
             messages[0].topic, queue, lambda target_queue, broker: broker.send_batch(with_id, target_queue, self._group)
         )
 
-    def write_queues(self, topic: str) -> Sequence[MessageQueue]:
-        """Return the writable queues of the topic, at least one. Request the route if it is not cached, or if its last
-        refresh was ROUTE_LIFETIME_MS (30 s) ago; wait. If only such a refresh fails, use the cached route. Raises
-        RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], after invalidating the route, and the errors of
-        ``RouteTable.route``."""
-        self._refresh_old_route(topic)
-        queues = self._cluster.routes.route(topic).write_queues()
-        if not queues:
-            self._cluster.routes.invalidate(topic)
-            raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic)
-        return queues
-
-    def _refresh_old_route(self, topic: str) -> None:
-        """Refresh the topic's route if this producer did so ROUTE_LIFETIME_MS ago or earlier; raise no failure. On the
-        first call only record the time."""
-        now_ms = self._clock()
-        if now_ms - self._refreshed_ms.setdefault(topic, now_ms) >= ROUTE_LIFETIME_MS:
-            self._refreshed_ms[topic] = now_ms
-            self._cluster.routes.refresh([topic])
-
     def _send_with_retries(
         self, topic: str, queue: MessageQueue | None, send: Callable[[MessageQueue, Broker], SendResult]
     ) -> SendResult:
@@ -108,20 +81,13 @@ class Producer:
         failed: set[str] = set()
         for attempt in range(1, SEND_ATTEMPTS + 1):
             try:
-                target_queue = queue if queue is not None else self._choose_queue(topic, failed)
+                target_queue = queue or self.queues.select_queue(topic, lambda name: name not in failed)
                 failed.add(target_queue.broker_name)
                 return self._cluster.call(target_queue, partial(send, target_queue))
             except RocketMQError as error:
                 if attempt == SEND_ATTEMPTS or retryability_of_send(error) is not Retryability.TRANSIENT:
                     raise
         raise AssertionError("unreachable")
-
-    def _choose_queue(self, topic: str, failed: Collection[str]) -> MessageQueue:
-        """Return the next writable queue of the topic, in turn; of a broker that is not in ``failed`` if possible.
-        Raises what ``write_queues`` does."""
-        queues = self.write_queues(topic)
-        candidates = [queue for queue in queues if queue.broker_name not in failed] or queues
-        return candidates[next(self._round_robin) % len(candidates)]
 
     def _with_id(self, message: Message) -> Message:
         """Return ``message`` with a UNIQ_KEY: its own, or a new one."""

@@ -6,13 +6,13 @@ Brokers process the requests of one connection in parallel, so the store order o
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Final
 
-from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.errors import BrokerError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
@@ -25,6 +25,7 @@ from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.producer import RANDOM_INDEX
 from rocketmq_spark.remoting.retry import WRITE_PAUSES, retryability_of_write
 from rocketmq_spark.remoting.route_table import RouteHistory, history_of
+from rocketmq_spark.remoting.write_queues import WriteQueues
 from rocketmq_spark.sink.send_batches import SendBatch
 from rocketmq_spark.sink.topic_lookup import TopicLookup
 from rocketmq_spark.wire.remoting.send import SendResult, SendStatus
@@ -47,70 +48,6 @@ class _Attempt:
     outcome: Future[SendResult] | RocketMQError
 
 
-class WriteQueues:
-    """Selects the queue of each batch that a write task sends to any queue of a topic: round robin, for each topic from
-    its own ``initial_queue_index()`` on. Queues of a failed broker are skipped during its pause. Threads: the task's
-    own."""
-
-    def __init__(self, cluster: ClusterClient, clock: Clock, initial_queue_index: Callable[[], int]) -> None:
-        self._cluster = cluster
-        self._routes = cluster.routes
-        self._clock = clock
-        self._brokers = FailureTracker(retryability_of_write)
-        self._round_robin: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(initial_queue_index()))
-
-    def select_queue(self, topic: str) -> MessageQueue:
-        """Return the next of the topic's writable queues, round robin. Skip brokers in their pause after a failure,
-        unless all are. The route is requested if it is not cached or was invalidated. Without a writable queue,
-        invalidate it and raise.
-
-        Raises RouteError[MASTER_UNAVAILABLE] if the route lacks the master of a broker of the topic, else
-        RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], and the errors of ``RouteTable.route`` and
-        ``TopicRoute.publish_queues``.
-        """
-        route = self._routes.route(topic)
-        queues = route.write_queues()
-        if not queues:
-            self._routes.invalidate(topic)
-            names = (queue.broker_name for queue in route.publish_queues())
-            unavailable = next((name for name in names if route.master_address(name) is None), None)
-            if unavailable is not None:
-                raise RouteError("MASTER_UNAVAILABLE", broker=unavailable, topic=topic)
-            raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic)
-        now_ms = self._clock()
-        usable = [queue for queue in queues if self._brokers.may_try(queue.broker_name, now_ms)] or queues
-        return usable[next(self._round_robin[topic]) % len(usable)]
-
-    def record_success(self, broker_name: str) -> None:
-        """End the broker's pause, if there is one."""
-        self._brokers.record_success(broker_name)
-
-    def record_failure(self, broker_name: str, error: RocketMQError) -> None:
-        """Begin a pause of the broker, longer with each failure since its last success."""
-        self._brokers.record_failure(broker_name, error, now_ms=self._clock(), limit_ms=0)
-
-    def query_is_compacted(self, topic: str) -> bool:
-        """Request the topic's settings, and return whether the topic keeps only the last message of each key
-        (compaction). Try the brokers of its writable queues, one after another, until one responds and is not busy.
-        Record each other one as failed. Return False if the broker responds with an error: brokers of RocketMQ 4 do not
-        support the request, and ACL may forbid it. Raises the last broker's error if all are busy or do not respond,
-        and the errors of ``select_queue`` and ``RouteTable.find_master``.
-        """
-        first = self.select_queue(topic)
-        other_queues = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
-        failures: list[RocketMQError] = []
-        for name, queue in ({first.broker_name: first} | other_queues).items():
-            broker = self._cluster.broker(self._routes.find_master(queue))
-            try:
-                return broker.query_topic_settings(topic).keeps_last_of_key
-            except RocketMQError as error:
-                if not isinstance(error, TransportError) and not is_busy(error):
-                    return False
-                self.record_failure(name, error)
-                failures.append(error)
-        raise failures[-1]
-
-
 class BatchSender:
     """Sends the batches of one write task, several in flight, and retries each until a broker has stored it. The task
     calls ``send`` for each batch, and ``finish`` at its end. The constructor opens nothing. Threads: the task's own."""
@@ -125,14 +62,17 @@ class BatchSender:
         initial_queue_index: Callable[[], int] = RANDOM_INDEX,
     ) -> None:
         self._options = options
+        self._clock = clock
         self._sleep = sleep
         self._cluster = ClusterClient.of(options, pool, history=history)
         self._routes = self._cluster.routes
         limit_ms = options.cluster_timeout_ms
         unavailable_ms = min(limit_ms, options.missing_topic_timeout_ms)
         self._failures = Failures(Policy(retryability_of_write, WRITE_PAUSES, limit_ms, unavailable_ms), clock)
-        self._queues = WriteQueues(self._cluster, clock, initial_queue_index)
-        self.topics: Final = TopicLookup(self._routes, self._failures, sleep, self._queues.query_is_compacted)
+        self._queues = WriteQueues(self._routes, clock, initial_queue_index)
+        self._brokers = FailureTracker(retryability_of_write)
+        """Pauses of brokers after failures."""
+        self.topics: Final = TopicLookup(self._routes, self._failures, sleep, self._query_is_compacted)
         self._in_flight: deque[_Attempt] = deque()
         self._bytes_in_flight = 0
 
@@ -204,7 +144,7 @@ class BatchSender:
         for the response. Raises no RocketMQError: it becomes the attempt's ``outcome``."""
         queue, address = None, None
         try:
-            queue = batch.queue or self._queues.select_queue(batch.topic)
+            queue = batch.queue or self._select_queue(batch.topic)
             address = self._routes.find_master(queue)
             broker = self._cluster.broker(address, self._options.send_timeout_ms)
             response = broker.submit_send(
@@ -220,8 +160,8 @@ class BatchSender:
 
     def _await_attempt(self, attempt: _Attempt) -> None:
         """Wait for the response of ``attempt``. Record the success of its broker, or the failure, after which
-        ``WriteQueues.select_queue`` skips the broker for a while. An outage of all name servers is no failure of the
-        broker. Invalidate the topic's route after an error that an outdated address may cause. Do not retry.
+        ``_select_queue`` skips the broker for a while. An outage of all name servers is no failure of the broker.
+        Invalidate the topic's route after an error that an outdated address may cause. Do not retry.
 
         Raises ``attempt.outcome`` if that is an error, and the error of the request. Raises
         BrokerError[MESSAGE_NOT_DURABLE] for a status other than SEND_OK, unless ``acceptNotDurable`` is set.
@@ -230,7 +170,7 @@ class BatchSender:
             if isinstance(attempt.outcome, RocketMQError):
                 raise attempt.outcome
             result = attempt.outcome.result()
-            self._queues.record_success(result.queue.broker_name)
+            self._brokers.record_success(result.queue.broker_name)
             if result.status is not SendStatus.SEND_OK and not self._options.accept_not_durable:
                 raise BrokerError(
                     "MESSAGE_NOT_DURABLE",
@@ -241,9 +181,41 @@ class BatchSender:
                 )
         except RocketMQError as error:
             if attempt.queue is not None and not is_name_server_outage(error):
-                self._queues.record_failure(attempt.queue.broker_name, error)
+                self._record_failure(attempt.queue.broker_name, error)
             self._routes.invalidate_on_error(attempt.batch.topic, error)
             raise
+
+    # ---------------------------------------------------------------------------------------------- brokers
+
+    def _select_queue(self, topic: str) -> MessageQueue:
+        """Return the next queue for the topic's batches to any queue, of a broker that is not in its pause after a
+        failure if possible. Raises the errors of ``WriteQueues.select_queue``."""
+        now_ms = self._clock()
+        return self._queues.select_queue(topic, lambda broker_name: self._brokers.may_try(broker_name, now_ms))
+
+    def _record_failure(self, broker_name: str, error: RocketMQError) -> None:
+        """Begin a pause of the broker, longer with each failure since its last success."""
+        self._brokers.record_failure(broker_name, error, now_ms=self._clock(), limit_ms=0)
+
+    def _query_is_compacted(self, topic: str) -> bool:
+        """Request the topic's settings, and return whether the topic keeps only the last message of each key
+        (compaction). Try the brokers of its writable queues, one after another, until one responds and is not busy.
+        Record each other one as failed. Return False if the broker responds with an error: brokers of RocketMQ 4 do not
+        support the request, and ACL may forbid it. Raises the last broker's error if all are busy or do not respond,
+        and the errors of ``_select_queue`` and ``RouteTable.find_master``.
+        """
+        queues = (self._select_queue(topic), *self._queues.writable_queues(topic))
+        failures: list[RocketMQError] = []
+        for name, queue in {queue.broker_name: queue for queue in queues}.items():
+            broker = self._cluster.broker(self._routes.find_master(queue))
+            try:
+                return broker.query_topic_settings(topic).keeps_last_of_key
+            except RocketMQError as error:
+                if not isinstance(error, TransportError) and not is_busy(error):
+                    return False
+                self._record_failure(name, error)
+                failures.append(error)
+        raise failures[-1]
 
 
 def _not_stored_note(batch: SendBatch, error: RocketMQError) -> str:

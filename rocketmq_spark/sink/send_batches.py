@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, TopicRoute
+from rocketmq_spark.remoting.write_queues import no_writable_queue
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, distinct_rows, split_ranges
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, encode_messages, id_properties, lengths_of
 from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
@@ -215,7 +215,7 @@ def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
     RouteError[INVALID_ORDER_CONF] if the topic's order configuration cannot be parsed."""
     queues = route.publish_queues()
     if not queues:
-        raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=route.topic)
+        raise no_writable_queue(route)
     return queues
 
 
