@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, repeat
 from typing import Final
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, TransportError
@@ -128,7 +128,7 @@ class BatchSender:
         attempt = self._in_flight.popleft()
         self._bytes_in_flight -= len(attempt.batch.body)
         batch = attempt.batch
-        attempts = chain((attempt,), (self._send_attempt(batch) for _ in count()))
+        attempts = chain([attempt], map(self._send_attempt, repeat(batch)))
         try:
             self._failures.retry_until_success(
                 lambda: self._await_attempt(next(attempts)), _subject(batch), batch.topic, self._sleep
