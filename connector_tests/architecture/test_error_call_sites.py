@@ -19,6 +19,7 @@ from connector_tests.support.conditions import parameters_of
 from rocketmq_spark import errors
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.source.data_loss import WARNINGS
 from rocketmq_spark.wire.remoting.refusal import ACCESS_WORDS, REFUSALS
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
@@ -94,7 +95,10 @@ OF_THE_CLASS = {"BrokerError": {"code"}}
 """What an error needs whatever its text states."""
 
 BUILDS_ROWS = "BrokerError(condition, address=address, request=request, code=code, remark=remark, **named)"
-"""The only computed condition: that of a row, whose pattern names the other parameters."""
+"""Computed condition: that of a row, whose pattern names the other parameters."""
+
+BUILDS_LOSSES = "DataLossError(f'DATA_LOSS.{condition}', count=_offsets(lost), ranges=_format_losses(lost))"
+"""Computed condition: that of a loss, of which the table of warnings has each."""
 
 
 @dataclass(frozen=True)
@@ -121,13 +125,17 @@ def sites_in_package() -> Iterator[CallSite]:
 
 
 def _sites_of(node: ast.Call, where: str) -> Iterator[CallSite]:
-    """The call; for the one that builds the errors of ``refusal``'s rows, one call site a row."""
-    if not where.startswith("wire/remoting/refusal.py:") or ast.unparse(node) != BUILDS_ROWS:
-        yield _call_site(node, where)
-        return
+    """The call; for those that build the errors of ``refusal``'s and ``data_loss``'s rows, one call site a row."""
     given = frozenset(keyword.arg for keyword in node.keywords if keyword.arg is not None)
-    for words, condition in [*ACCESS_WORDS, *(row[1:] for row in REFUSALS)]:
-        yield CallSite(where, "BrokerError", condition, given | re.compile(words).groupindex.keys())
+    match where.partition(":")[0], ast.unparse(node):
+        case "wire/remoting/refusal.py", call if call == BUILDS_ROWS:
+            for words, condition in [*ACCESS_WORDS, *(row[1:] for row in REFUSALS)]:
+                yield CallSite(where, "BrokerError", condition, given | re.compile(words).groupindex.keys())
+        case "source/data_loss.py", call if call == BUILDS_LOSSES:
+            for condition in sorted({condition for condition, _ in WARNINGS}):
+                yield CallSite(where, "DataLossError", f"DATA_LOSS.{condition}", given)
+        case _:
+            yield _call_site(node, where)
 
 
 def _name_of(function: ast.expr) -> str:
@@ -178,12 +186,17 @@ def test_an_error_with_another_condition_or_parameters_is_found(call: str) -> No
     assert problem_of(_call_site(node, "here")).startswith("here: ")
 
 
-@pytest.mark.parametrize("where", ["wire/remoting/refusal.py:1", "sink/retry.py:1"])
-@pytest.mark.parametrize("call", [BUILDS_ROWS, BUILDS_ROWS.replace("condition", "other")])
-def test_only_the_builder_of_rows_may_compute_conditions(where: str, call: str) -> None:
+BUILDERS = {("wire/remoting/refusal.py:1", BUILDS_ROWS), ("source/data_loss.py:1", BUILDS_LOSSES)}
+
+
+@pytest.mark.parametrize("where", ["wire/remoting/refusal.py:1", "source/data_loss.py:1", "sink/retry.py:1"])
+@pytest.mark.parametrize("builds", [BUILDS_ROWS, BUILDS_LOSSES])
+@pytest.mark.parametrize("name", ["condition", "other"])
+def test_only_the_builders_of_rows_may_compute_conditions(where: str, builds: str, name: str) -> None:
+    call = builds.replace("condition", name)
     node = ast.parse(call, mode="eval").body
     assert isinstance(node, ast.Call)
-    is_builder = where.startswith("wire/remoting/refusal") and call == BUILDS_ROWS
+    is_builder = (where, call) in BUILDERS
     assert all(problem_of(site) for site in _sites_of(node, where)) is not is_builder
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import rocketmq_spark
 from connector_tests.support.log_lines import KEY
+from rocketmq_spark.source.data_loss import WARNINGS
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "logs.md"
@@ -21,6 +22,9 @@ ROW = re.compile(rf"^\| `(?P<key>{KEY.pattern})` \|", re.MULTILINE)
 AFTER_A_LOG_LINE = 'log.log(line.level, "%s", line)'
 """``line`` is a ``LogLine``, which is made with its key."""
 
+OF_LOSSES = 'log.warning("DATA_LOSS.%s: %s", condition, '
+"""Begin of the call that logs the rows of ``WARNINGS``, whose conditions are the rest of the keys."""
+
 
 def calls(source: str) -> Iterator[ast.Call]:
     for node in ast.walk(ast.parse(source)):
@@ -29,15 +33,17 @@ def calls(source: str) -> Iterator[ast.Call]:
                 yield node
 
 
-def key_of(call: ast.Call) -> str | None:
-    """None: it logs a ``LogLine``. AssertionError for a line without a key."""
+def keys_of(call: ast.Call) -> set[str]:
+    """None of a ``LogLine``, several of a table. AssertionError for a line without a key."""
     if ast.unparse(call) == ast.unparse(ast.parse(AFTER_A_LOG_LINE, mode="eval")):
-        return None
+        return set()
+    if ast.unparse(call).startswith(OF_LOSSES.replace('"', "'")):
+        return {f"DATA_LOSS.{condition}" for condition, _ in WARNINGS}
     assert isinstance(call.func, ast.Attribute)
     text = call.args[1 if call.func.attr == "log" else 0]
     found = BEGIN.match(text.value) if isinstance(text, ast.Constant) and isinstance(text.value, str) else None
     assert found is not None, f"line without a key: {ast.unparse(call)}"
-    return found["key"]
+    return {found["key"]}
 
 
 def made_lines(source: str) -> Iterator[str]:
@@ -49,7 +55,7 @@ def made_lines(source: str) -> Iterator[str]:
 
 
 def keys(source: str) -> set[str]:
-    return {key for call in calls(source) if (key := key_of(call)) is not None} | set(made_lines(source))
+    return set().union(*map(keys_of, calls(source)), made_lines(source))
 
 
 def test_each_log_line_begins_with_a_key_and_the_page_has_a_row_for_each() -> None:
@@ -71,3 +77,9 @@ LogLine(logging.WARNING, key="MESSAGES_EXPIRED", text=text)
 Wait("2 queues", 0, None, "away", key="QUEUES_UNAVAILABLE")
 """
     assert keys(source) == {"HEARTBEAT_FAILED", "MESSAGES_EXPIRED", "QUEUES_UNAVAILABLE"}
+
+
+def test_a_line_of_losses_has_the_keys_of_their_table_and_other_computed_keys_are_refused() -> None:
+    assert keys(f"{OF_LOSSES}text)") == {f"DATA_LOSS.{condition}" for condition, _ in WARNINGS}
+    with pytest.raises(AssertionError, match="line without a key"):
+        keys(f"{OF_LOSSES.replace('condition', 'other')}text)")

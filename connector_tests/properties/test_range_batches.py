@@ -16,7 +16,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_pull_client import shared_pull_client
 from rocketmq_spark.pull.pull_request import PulledRange, RangeKind
 from rocketmq_spark.source import range_decoding
-from rocketmq_spark.source.data_loss import OMITTED, RETENTION, LostRange
+from rocketmq_spark.source.data_loss import OMITTED, RETENTION, LossCause, LostRange
 from rocketmq_spark.source.range_reader import RangeReader
 from rocketmq_spark.source.task_record import TaskRecord
 from rocketmq_spark.wire.message.compression import compress
@@ -95,7 +95,7 @@ def pulled(draw: st.DrawFn) -> tuple[list[PulledRange], list[int], list[int], li
     return ranges, rows, omitted, lost
 
 
-def offsets_of(losses: Sequence[LostRange], cause: str) -> list[int]:
+def offsets_of(losses: Sequence[LostRange], cause: LossCause) -> list[int]:
     return [at for one in losses if one.cause == cause for at in range(one.begin_offset, one.end_offset)]
 
 

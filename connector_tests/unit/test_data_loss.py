@@ -20,6 +20,8 @@ from rocketmq_spark.source.data_loss import (
     TAIL_LOST,
     TRUNCATED,
     VACANT,
+    WARNINGS,
+    LossCause,
     LossCount,
     LostRange,
     deleted,
@@ -66,7 +68,7 @@ def test_a_failure_names_all_ranges_with_their_causes_and_what_to_do() -> None:
         (OMITTED, "DATA_LOSS.OFFSETS_OMITTED", "3 offsets are missing in the responses of the brokers: "),
     ],
 )
-def test_failure_of_one_kind_has_its_condition_and_exact_range(cause: str, condition: str, what: str) -> None:
+def test_failure_of_one_kind_has_its_condition_and_exact_range(cause: LossCause, condition: str, what: str) -> None:
     with pytest.raises(DataLossError) as raised:
         report_losses([LostRange(A, 4, 7, cause)], is_failure=True)
     assert raised.value.condition == condition
@@ -77,7 +79,7 @@ def test_failure_of_one_kind_has_its_condition_and_exact_range(cause: str, condi
 
 
 @pytest.mark.parametrize("cause", [BEYOND_END, BEYOND_UNVERIFIED_END])
-def test_group_offset_beyond_the_end_fails_with_its_owner_and_what_continuing_does(cause: str) -> None:
+def test_group_offset_beyond_the_end_fails_with_its_owner_and_what_continuing_does(cause: LossCause) -> None:
     """The count of offsets was called one of committed offsets, and the advice was to continue without them."""
     with pytest.raises(DataLossError) as raised:
         report_losses([LostRange(A, 4, 7, cause)], is_failure=True)
@@ -109,7 +111,9 @@ def test_what_is_allowed_is_one_line_that_gives_no_advice_and_one_of_what_was_re
 
 
 @pytest.mark.parametrize("cause", [BEYOND_END, BEYOND_UNVERIFIED_END])
-def test_group_offset_beyond_the_end_is_logged_and_not_counted(cause: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_group_offset_beyond_the_end_is_logged_and_not_counted(
+    cause: LossCause, caplog: pytest.LogCaptureFixture
+) -> None:
     """No message had the offsets, and the line said that the query had read them."""
     lost = [LostRange(A, 4, 2**63 - 1, cause)]
     report_losses(lost, is_failure=False)
@@ -137,7 +141,7 @@ def test_group_offset_beyond_the_end_is_logged_and_not_counted(cause: str, caplo
     ],
 )
 def test_what_no_task_could_read_is_lost_whatever_kept_it(
-    cause: str, key: str, caplog: pytest.LogCaptureFixture
+    cause: LossCause, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Offsets that a broker left out of its answers were said to have been read."""
     report_losses([LostRange(A, 4, 7, cause)], is_failure=False)
@@ -150,6 +154,27 @@ def test_what_no_task_could_read_is_lost_whatever_kept_it(
     count = LossCount()
     count.add([LostRange(A, 4, 7, cause)])
     assert (count.offsets, count.ranges) == (3, 1)
+
+
+def test_each_cause_has_a_warning_and_each_warning_a_cause() -> None:
+    """A loss without a row of the table would not be logged."""
+    causes = [cause for cause in vars(data_loss).values() if isinstance(cause, LossCause)]
+    assert len(causes) == 9
+    assert {(cause.condition, cause.was_read) for cause in causes} == WARNINGS.keys()
+
+
+def test_losses_of_all_causes_are_logged_by_kind_in_the_order_of_the_table(caplog: pytest.LogCaptureFixture) -> None:
+    causes = [cause for cause in vars(data_loss).values() if isinstance(cause, LossCause)]
+    report_losses([LostRange(A, number, number + 1, cause) for number, cause in enumerate(causes)], is_failure=False)
+    begins = [
+        "DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping 1 offsets that the query has not read",
+        "DATA_LOSS.QUEUE_TRUNCATED: Skipping 1 offsets that the query has not read",
+        "DATA_LOSS.OFFSETS_OMITTED: Skipping 2 offsets that the query has not read",
+        "DATA_LOSS.TOPIC_RECREATED: 1 offsets that the query has read",
+        "DATA_LOSS.QUEUE_TRUNCATED: 2 offsets that the query has read",
+        "DATA_LOSS.OFFSETS_BEYOND_END: Committed offsets of the group",
+    ]
+    assert [line[: len(begin)] for line, begin in zip(caplog.messages, begins, strict=True)] == begins
 
 
 def test_of_very_many_ranges_the_error_names_some_and_counts_the_others() -> None:
@@ -170,7 +195,7 @@ def test_of_very_many_ranges_the_error_names_some_and_counts_the_others() -> Non
     ],
 )
 def test_the_line_is_all_that_is_left_of_them_and_names_all(
-    cause: str, begins: str, caplog: pytest.LogCaptureFixture
+    cause: LossCause, begins: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     report_losses([LostRange(queue, 0, 10, cause) for queue in queues(1_000)], is_failure=False)
     (line,) = caplog.messages
@@ -302,7 +327,7 @@ def test_what_tasks_report_is_counted_once_beside_what_was_planned_around() -> N
         (BEYOND_UNVERIFIED_END, "OFFSETS_BEYOND_END"),
     ],
 )
-def test_each_loss_is_counted_by_its_condition_once(cause: str, condition: str) -> None:
+def test_each_loss_is_counted_by_its_condition_once(cause: LossCause, condition: str) -> None:
     """A plan that no broker confirms finds the same loss again."""
     count = LossCount()
     assert count.by_condition == NONE_BY_CONDITION

@@ -13,6 +13,7 @@ from rocketmq_spark.source.data_loss import (
     REPLACED,
     RETENTION,
     TRUNCATED,
+    LossCause,
     LostRange,
 )
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
@@ -120,7 +121,7 @@ def test_group_offset_beyond_the_end_hides_no_deleted_offsets() -> None:
     ],
 )
 def test_another_queue_is_read_from_where_it_begins_to_be_another(
-    recreated_from: int, position: int, cause: str
+    recreated_from: int, position: int, cause: LossCause
 ) -> None:
     lost = LostRange(A, min(recreated_from, 39), 40, cause)
     assert position_of(A, BOUNDS, at(40), 60, recreated_from) == Position(position, lost)

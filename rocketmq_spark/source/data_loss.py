@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from typing import Final, NoReturn
+from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.grouping import grouped
@@ -16,47 +16,78 @@ from rocketmq_spark.wire.body.task_report import ReportedLoss
 
 log = logging.getLogger(__name__)
 
-RETENTION: Final = "the broker deleted them (retention)"
-RECREATED: Final = "the topic was deleted and created again, or its queue was emptied"
-REPLACED: Final = "the broker lost the end of the queue and has stored other messages there"
-TRUNCATED: Final = "the broker lost the end of the queue"
-TAIL_LOST: Final = "the broker has not had them for long: it lost the end of the queue, or a part of it"
-BEYOND_END: Final = (
+
+class LossCause(NamedTuple):
+    """Why offsets are lost, as errors and warnings state it, and the sub-condition of DATA_LOSS.
+
+    ``was_read``: whether the query, or by the group's offset another member, had read the offsets; what else the queue
+    held when they were lost is unknown. ``is_known``: False if only the group's committed offset shows the loss:
+    perhaps no message ever had the offsets.
+    """
+
+    text: str
+    condition: str
+    was_read: bool = False
+    is_known: bool = True
+
+    def __str__(self) -> str:
+        return self.text
+
+
+RETENTION: Final = LossCause("the broker deleted them (retention)", "OFFSETS_UNAVAILABLE")
+RECREATED: Final = LossCause(
+    "the topic was deleted and created again, or its queue was emptied", "TOPIC_RECREATED", was_read=True
+)
+REPLACED: Final = LossCause(
+    "the broker lost the end of the queue and has stored other messages there", "QUEUE_TRUNCATED", was_read=True
+)
+TRUNCATED: Final = LossCause("the broker lost the end of the queue", "QUEUE_TRUNCATED", was_read=True)
+TAIL_LOST: Final = LossCause(
+    "the broker has not had them for long: it lost the end of the queue, or a part of it", "QUEUE_TRUNCATED"
+)
+BEYOND_END: Final = LossCause(
     "the group's committed offset is beyond the end of the queue: the broker lost the end after another member had "
-    "read it, or a client committed a wrong offset; 'groupOffsets' set to 'checkpoint' resets it"
+    "read it, or a client committed a wrong offset; 'groupOffsets' set to 'checkpoint' resets it",
+    "OFFSETS_BEYOND_END",
+    was_read=True,
+    is_known=False,
 )
 """The checkpoint's own last message is still there, so the queue is the one that was read."""
 
-BEYOND_UNVERIFIED_END: Final = (
+BEYOND_UNVERIFIED_END: Final = LossCause(
     "the group's committed offset is beyond the end of the queue: the topic was deleted and created again, the broker "
-    "lost the end of the queue, or a client committed a wrong offset"
+    "lost the end of the queue, or a client committed a wrong offset",
+    "OFFSETS_BEYOND_END",
+    was_read=True,
+    is_known=False,
 )
-OMITTED: Final = "the broker omitted them from its responses"
-VACANT: Final = (
-    "no message has them: the broker could not read what was sent, and may have lost what was stored beside it"
+OMITTED: Final = LossCause("the broker omitted them from its responses", "OFFSETS_OMITTED")
+VACANT: Final = LossCause(
+    "no message has them: the broker could not read what was sent, and may have lost what was stored beside it",
+    "OFFSETS_OMITTED",
 )
 """Not a failure, whatever ``failOnDataLoss`` is: otherwise any producer could end the query."""
 
-NEVER_READ: Final = frozenset({RETENTION, TAIL_LOST, OMITTED, VACANT})
-"""Causes of losses that the query had not read; losses with any other cause had been read."""
-
-NO_KNOWN_LOSS: Final = frozenset({BEYOND_END, BEYOND_UNVERIFIED_END})
-"""Causes that only the group's committed offset shows: perhaps no message ever had the offsets."""
-
-TRUNCATIONS: Final = frozenset({REPLACED, TRUNCATED, TAIL_LOST})
-"""Causes of losses at the end of a queue, which its broker lost."""
-
-GAPS: Final = frozenset({OMITTED, VACANT})
-"""Causes of losses within the responses of a broker."""
-
-CONDITION_OF: Final[Mapping[str, str]] = {
-    RETENTION: "OFFSETS_UNAVAILABLE",
-    RECREATED: "TOPIC_RECREATED",
-    **dict.fromkeys(TRUNCATIONS, "QUEUE_TRUNCATED"),
-    **dict.fromkeys(GAPS, "OFFSETS_OMITTED"),
-    **dict.fromkeys(NO_KNOWN_LOSS, "OFFSETS_BEYOND_END"),
+_SKIPPED: Final = "Skipping {count} offsets that the query has not read; their messages are in no output: {ranges}"
+WARNINGS: Final[Mapping[tuple[str, bool], str]] = {
+    ("OFFSETS_UNAVAILABLE", False): _SKIPPED,
+    ("QUEUE_TRUNCATED", False): _SKIPPED,
+    ("OFFSETS_OMITTED", False): _SKIPPED,
+    ("TOPIC_RECREATED", True): (
+        "{count} offsets that the query has read no longer exist in a re-created or emptied queue. Later messages may "
+        "be lost too, their number is unknown: {ranges}"
+    ),
+    ("QUEUE_TRUNCATED", True): (
+        "{count} offsets that the query has read no longer exist in a truncated queue. Later messages may be lost too, "
+        "their number is unknown: {ranges}"
+    ),
+    ("OFFSETS_BEYOND_END", True): (
+        "Committed offsets of the group are beyond the ends of their queues. Lowering them to those of the checkpoint, "
+        "or else to the first message, and resuming there. Messages may be lost, their number is unknown. Check the "
+        "broker's disk and replicas: {ranges}"
+    ),
 }
-"""Sub-condition of DATA_LOSS by cause."""
+"""Warnings by sub-condition of DATA_LOSS, all of them, and ``was_read``, in the order in which they are logged."""
 
 MAX_LISTED_RANGES: Final = 20
 """Maximum number of ranges that an error lists; it counts the others, and a restart finds them again. A warning lists
@@ -74,16 +105,10 @@ class LostRange:
     queue: MessageQueue
     begin_offset: int
     end_offset: int
-    cause: str
+    cause: LossCause
 
     def __len__(self) -> int:
         return self.end_offset - self.begin_offset
-
-    @property
-    def was_read(self) -> bool:
-        """Return whether the query, or by the group's offset another member, had read the offsets: True for all causes
-        but ``NEVER_READ``. What else the queue held when they were lost is unknown."""
-        return self.cause not in NEVER_READ
 
     def __contains__(self, other: LostRange) -> bool:
         is_within = self.begin_offset <= other.begin_offset and other.end_offset <= self.end_offset
@@ -101,7 +126,7 @@ class LossCount:
         self.offsets = 0
         self.ranges = 0
         """Number of lost ranges, each with at least one offset that was not counted before."""
-        self._by_condition = dict.fromkeys(sorted(set(CONDITION_OF.values())), (0, 0))
+        self._by_condition = dict.fromkeys(sorted({condition for condition, _ in WARNINGS}), (0, 0))
         self._last_read: dict[MessageQueue, LostRange] = {}
         """Last loss of a queue that the totals do not count: a plan that no broker confirms finds it again."""
         self._counted: dict[MessageQueue, list[tuple[int, int]]] = {}
@@ -111,20 +136,20 @@ class LossCount:
         """The last ``MAX_REMEMBERED``, in the order in which they were reported."""
 
     def add(self, lost: Collection[LostRange]) -> None:
-        """Count the offsets of ``lost`` that were not counted before. Losses with ``was_read``, which include those of
-        ``NO_KNOWN_LOSS``, count in ``by_condition`` and not in the totals. One that repeats the last such loss of its
-        queue does not count. All but ``NO_KNOWN_LOSS`` also discard which offsets of their queue were counted, because
-        the offsets belong to other messages from then on; the totals stay."""
+        """Count the offsets of ``lost`` that were not counted before. Losses whose cause ``was_read`` count in
+        ``by_condition`` and not in the totals. One that repeats the last such loss of its queue does not count. All
+        whose cause ``is_known`` also discard which offsets of their queue were counted, because the offsets belong to
+        other messages from then on; the totals stay."""
         for one in lost:
-            if one.was_read:
+            if one.cause.was_read:
                 self._count_read(one)
             else:
-                self._count(one.queue, one.begin_offset, one.end_offset, CONDITION_OF[one.cause])
+                self.add_range(one, one.cause.condition)
 
     @property
     def by_condition(self) -> dict[str, tuple[int, int]]:
         """Return the number of offsets and ranges by sub-condition of DATA_LOSS, of all five. These include losses that
-        the totals do not count: offsets that the query had read, and those of ``NO_KNOWN_LOSS``."""
+        the totals do not count, see ``LossCause.was_read``."""
         return dict(self._by_condition)
 
     def add_reported(self, losses: Iterable[ReportedLoss]) -> None:
@@ -135,27 +160,13 @@ class LossCount:
         for oldest in list(islice(self._reported, max(0, len(self._reported) - MAX_REMEMBERED))):
             del self._reported[oldest]
         for one, condition in sorted(new, key=lambda one: (one.range.queue.sort_key(), one.range.begin_offset)):
-            known = condition if condition in self._by_condition else CONDITION_OF[RETENTION]
-            self._count(one.queue, one.begin_offset, one.end_offset, known)
+            self.add_range(one, condition if condition in self._by_condition else RETENTION.condition)
 
-    def _count_read(self, lost: LostRange) -> None:
-        """Count a loss that the totals do not count by its condition, unless it equals the last such loss of its queue.
-        If the query had read it, discard what is recorded of the queue."""
-        if lost.cause not in NO_KNOWN_LOSS:
-            self._counted.pop(lost.queue, None)
-        if self._last_read.get(lost.queue) != lost:
-            self._last_read[lost.queue] = lost
-            self._add(CONDITION_OF[lost.cause], len(lost))
-
-    def _add(self, condition: str, offsets: int) -> None:
-        """Add one range, with this number of offsets, to those of ``condition``."""
-        before_offsets, before_ranges = self._by_condition[condition]
-        self._by_condition[condition] = before_offsets + offsets, before_ranges + 1
-
-    def _count(self, queue: MessageQueue, begin_offset: int, end_offset: int, condition: str) -> None:
-        """Count the offsets of a lost range that are not counted yet, in total and under ``condition``, a sub-condition
-        of DATA_LOSS. Record the range as counted. Add 1 to the number of ranges if an offset was new."""
-        counted = self._counted.setdefault(queue, [])
+    def add_range(self, lost: LostRange | QueueRange, condition: str) -> None:
+        """Count the offsets of ``lost`` that are not counted yet, in total and under ``condition``, a sub-condition of
+        DATA_LOSS. Record the range as counted. Add 1 to the number of ranges if an offset was new."""
+        begin_offset, end_offset = lost.begin_offset, lost.end_offset
+        counted = self._counted.setdefault(lost.queue, [])
         first = bisect_left(counted, begin_offset, key=lambda one: one[1])
         touched = counted[first : bisect_right(counted, end_offset, key=lambda one: one[0])]
         already_counted = sum(min(end_offset, end) - max(begin_offset, begin) for begin, end in touched)
@@ -169,6 +180,20 @@ class LossCount:
             self.offsets += new
             self.ranges += 1
             self._add(condition, new)
+
+    def _count_read(self, lost: LostRange) -> None:
+        """Count a loss that the totals do not count by its condition, unless it equals the last such loss of its queue.
+        If the query had read it, discard what is recorded of the queue."""
+        if lost.cause.is_known:
+            self._counted.pop(lost.queue, None)
+        if self._last_read.get(lost.queue) != lost:
+            self._last_read[lost.queue] = lost
+            self._add(lost.cause.condition, len(lost))
+
+    def _add(self, condition: str, offsets: int) -> None:
+        """Add one range, with this number of offsets, to those of ``condition``."""
+        before_offsets, before_ranges = self._by_condition[condition]
+        self._by_condition[condition] = before_offsets + offsets, before_ranges + 1
 
 
 def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBounds]) -> tuple[LostRange, ...]:
@@ -189,84 +214,15 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
     """
     if not lost:
         return
+    by_kind = grouped(lost, lambda one: (one.cause.condition, one.cause.was_read))
     if is_failure:
-        _raise_losses(lost)
-    _warn_of_unread([one for one in lost if not one.was_read])
-    _warn_of_read([one for one in lost if one.was_read and one.cause not in NO_KNOWN_LOSS])
-    beyond_end = [one for one in lost if one.cause in NO_KNOWN_LOSS]
-    if beyond_end:
-        log.warning(
-            "DATA_LOSS.OFFSETS_BEYOND_END: Committed offsets of the group are beyond the ends of their queues. "
-            "Lowering them to those of the checkpoint, or else to the first message, and resuming there. Messages may "
-            "be lost, their number is unknown. Check the broker's disk and replicas: %s",
-            _format_losses(beyond_end, len(beyond_end)),
-        )
-
-
-def _raise_losses(lost: Collection[LostRange]) -> NoReturn:
-    """Raise one DataLossError with all of ``lost``, at least one; its condition depends on the causes, see
-    ``report_losses``."""
-    causes = {one.cause for one in lost}
-    count, ranges = _offsets(lost), _format_losses(lost)
-    if causes == {RECREATED}:
-        raise DataLossError("DATA_LOSS.TOPIC_RECREATED", count=count, ranges=ranges)
-    if causes <= TRUNCATIONS:
-        raise DataLossError("DATA_LOSS.QUEUE_TRUNCATED", count=count, ranges=ranges)
-    if causes <= GAPS:
-        raise DataLossError("DATA_LOSS.OFFSETS_OMITTED", count=count, ranges=ranges)
-    if causes <= NO_KNOWN_LOSS:
-        raise DataLossError("DATA_LOSS.OFFSETS_BEYOND_END", count=count, ranges=ranges)
-    raise DataLossError("DATA_LOSS.OFFSETS_UNAVAILABLE", count=count, ranges=ranges)
-
-
-def _warn_of_unread(lost: Sequence[LostRange]) -> None:
-    """Log ``lost``, which the query had not read, as up to three warnings: of retention, of the ends of queues, of
-    gaps."""
-    deleted = [one for one in lost if one.cause == RETENTION]
-    truncated = [one for one in lost if one.cause in TRUNCATIONS]
-    omitted = [one for one in lost if one.cause in GAPS]
-    if deleted:
-        log.warning(
-            "DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping %d offsets that the query has not read; their messages are in no "
-            "output: %s",
-            *_counted(deleted),
-        )
-    if truncated:
-        log.warning(
-            "DATA_LOSS.QUEUE_TRUNCATED: Skipping %d offsets that the query has not read; their messages are in no "
-            "output: %s",
-            *_counted(truncated),
-        )
-    if omitted:
-        log.warning(
-            "DATA_LOSS.OFFSETS_OMITTED: Skipping %d offsets that the query has not read; their messages are in no "
-            "output: %s",
-            *_counted(omitted),
-        )
-
-
-def _warn_of_read(lost: Sequence[LostRange]) -> None:
-    """Log ``lost``, which the query had read, as up to two warnings: of re-created topics or queues, of the ends of
-    queues."""
-    recreated = [one for one in lost if one.cause == RECREATED]
-    truncated = [one for one in lost if one.cause in TRUNCATIONS]
-    if recreated:
-        log.warning(
-            "DATA_LOSS.TOPIC_RECREATED: %d offsets that the query has read no longer exist in a re-created or emptied "
-            "queue. Later messages may be lost too, their number is unknown: %s",
-            *_counted(recreated),
-        )
-    if truncated:
-        log.warning(
-            "DATA_LOSS.QUEUE_TRUNCATED: %d offsets that the query has read no longer exist in a truncated queue. Later "
-            "messages may be lost too, their number is unknown: %s",
-            *_counted(truncated),
-        )
-
-
-def _counted(lost: Sequence[LostRange]) -> tuple[int, str]:
-    """Return the number of offsets in ``lost``, and all ranges as text."""
-    return _offsets(lost), _format_losses(lost, len(lost))
+        conditions = {condition for condition, _ in by_kind}
+        condition = conditions.pop() if len(conditions) == 1 else RETENTION.condition
+        raise DataLossError(f"DATA_LOSS.{condition}", count=_offsets(lost), ranges=_format_losses(lost))
+    for (condition, was_read), warning in WARNINGS.items():
+        if of_kind := by_kind.get((condition, was_read)):
+            ranges = _format_losses(of_kind, len(of_kind))
+            log.warning("DATA_LOSS.%s: %s", condition, warning.format(count=_offsets(of_kind), ranges=ranges))
 
 
 class PassedOverRanges:
@@ -318,7 +274,8 @@ def report_undelivered(group: str, deleted: Iterable[QueueRange], *, is_failure:
 def _offsets(lost: Iterable[LostRange]) -> int:
     """Return the number of offsets in ``lost``, each counted once."""
     count = LossCount()
-    count.add([replace(one, cause=RETENTION) for one in lost])
+    for one in lost:
+        count.add_range(one, one.cause.condition)
     return count.offsets
 
 

@@ -18,7 +18,16 @@ from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.pull.pull_request import READ, PulledRange, RangeKind
 from rocketmq_spark.pull.range_puller import RangePuller
 from rocketmq_spark.remoting.retry import is_broker_outage
-from rocketmq_spark.source.data_loss import OMITTED, RETENTION, TAIL_LOST, VACANT, LostRange, deleted, report_losses
+from rocketmq_spark.source.data_loss import (
+    OMITTED,
+    RETENTION,
+    TAIL_LOST,
+    VACANT,
+    LossCause,
+    LostRange,
+    deleted,
+    report_losses,
+)
 from rocketmq_spark.source.range_decoding import (
     COMMIT_LOG_OFFSET,
     QUEUE_OFFSET,
@@ -36,7 +45,7 @@ from rocketmq_spark.wire.message.stored_message import first_offsets
 
 log = logging.getLogger(__name__)
 
-CAUSE_OF: Final[Mapping[RangeKind, str]] = MappingProxyType(
+CAUSE_OF: Final[Mapping[RangeKind, LossCause]] = MappingProxyType(
     {RangeKind.DELETED: RETENTION, RangeKind.PRESUMED_LOST: TAIL_LOST}
 )
 """Cause of a loss by the kind of the pulled range."""
@@ -246,7 +255,7 @@ class RangeReader:
             begin_offset = self._record.lost.pop().begin_offset
         self._record.lost.append(LostRange(queue, begin_offset, end_offset, VACANT))
 
-    def _report(self, begin_offset: int, end_offset: int, cause: str) -> None:
+    def _report(self, begin_offset: int, end_offset: int, cause: LossCause) -> None:
         """Without ``failOnDataLoss``, add the offsets to the losses of the task's record, unless a loss that the driver
         has reported contains them. With it, request the bounds of the batch's other queues at this broker and wait.
         Then raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE | DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rocketmq_spark.model import MessageQueue, QueueRange
-from rocketmq_spark.source.data_loss import CONDITION_OF, LostRange
+from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.wire.body.task_report import ReadSize, ReportedLoss, TaskReport
 
 
@@ -42,7 +42,7 @@ class TaskRecord:
         """Return all losses, in the order of ``lost``, and, with ``reports_sizes``, the offsets and bytes that were
         read of each queue."""
         lost = (
-            ReportedLoss(QueueRange(one.queue, one.begin_offset, one.end_offset), CONDITION_OF[one.cause])
+            ReportedLoss(QueueRange(one.queue, one.begin_offset, one.end_offset), one.cause.condition)
             for one in self.lost
         )
         read = self._read.items() if self._reports_sizes else ()
