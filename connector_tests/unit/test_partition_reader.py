@@ -6,8 +6,8 @@ import pytest
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.pull_request import LOST_KINDS, RangeKind
-from rocketmq_spark.source.data_loss import RETENTION, TAIL_LOST
+from rocketmq_spark.pull.pull_request import RangeKind
+from rocketmq_spark.source.data_loss import RETENTION, TAIL_LOST, VACANT
 from rocketmq_spark.source.partition_reader import (
     SMALL_BATCH_BYTES,
     SMALL_BATCH_ROWS,
@@ -70,11 +70,15 @@ def test_few_rows_that_are_large_are_no_small_batch() -> None:
 
 def test_what_is_skipped_was_not_deleted() -> None:
     """It was said that retention had taken it."""
-    assert CAUSE_OF == {RangeKind.DELETED: RETENTION, RangeKind.PRESUMED_LOST: TAIL_LOST}
+    assert CAUSE_OF == {
+        RangeKind.DELETED: RETENTION,
+        RangeKind.PRESUMED_LOST: TAIL_LOST,
+        RangeKind.VACANT: VACANT,
+    }
 
 
-def test_each_kind_of_loss_has_a_cause() -> None:
-    assert CAUSE_OF.keys() == set(LOST_KINDS)
+def test_each_kind_of_unread_range_has_a_cause() -> None:
+    assert CAUSE_OF.keys() == set(RangeKind) - {RangeKind.READ}
 
 
 def test_a_task_without_a_name_server_reports_it_and_has_nothing_skipped() -> None:

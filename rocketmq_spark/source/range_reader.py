@@ -46,7 +46,7 @@ from rocketmq_spark.wire.message.stored_message import first_offsets
 log = logging.getLogger(__name__)
 
 CAUSE_OF: Final[Mapping[RangeKind, LossCause]] = MappingProxyType(
-    {RangeKind.DELETED: RETENTION, RangeKind.PRESUMED_LOST: TAIL_LOST}
+    {RangeKind.DELETED: RETENTION, RangeKind.PRESUMED_LOST: TAIL_LOST, RangeKind.VACANT: VACANT}
 )
 """Cause of a loss by the kind of the pulled range."""
 
@@ -130,17 +130,10 @@ class RangeReader:
         for pulled in self._pulled(puller):
             self._record.add_read(self._range.queue, pulled.end_offset - pulled.begin_offset, len(pulled.body))
             if pulled.kind is not READ:
-                self._report_absent(pulled)
+                self._report(pulled.begin_offset, pulled.end_offset, CAUSE_OF[pulled.kind])
             if decoder.add(pulled):
                 yield from self._finish_batch(decoder)
         yield from self._finish_batch(decoder)
-
-    def _report_absent(self, pulled: PulledRange) -> None:
-        """Report a range that was not read: as vacant (``_add_vacant``), or as lost with its cause (``_report``)."""
-        if pulled.kind is RangeKind.VACANT:
-            self._add_vacant(pulled.begin_offset, pulled.end_offset)
-        else:
-            self._report(pulled.begin_offset, pulled.end_offset, CAUSE_OF[pulled.kind])
 
     def _check_is_not_sql(self) -> None:
         """Raise RemoteProtocolError[SQL_FILTER_UNUSABLE] if the filter is by SQL92. The caller has found messages at
@@ -221,21 +214,17 @@ class RangeReader:
                 self._check_missing(QueueRange(self._range.queue, begin, end))
 
     def _check_missing(self, missing: QueueRange) -> None:
-        """Report missing offsets as vacant (``_add_vacant``) or as omitted by the broker (``_report``), after
-        unfiltered pulls of single offsets. Pull the last one, which may show that all are vacant. If it does not, pull
-        each one."""
+        """Report missing offsets as vacant or as omitted by the broker (``_report``), after unfiltered pulls of single
+        offsets. Pull the last one, which may show that all are vacant. If it does not, pull each one."""
         begin_offset, end_offset = missing.begin_offset, missing.end_offset
         last = self._vacant_from(end_offset - 1)
         if last is not None and last <= begin_offset:
-            self._add_vacant(begin_offset, end_offset)
+            self._report(begin_offset, end_offset, VACANT)
             return
         offsets = range(begin_offset, end_offset)
         for is_vacant, offset_run in groupby(offsets, lambda offset: self._vacant_from(offset) is not None):
             run_offsets = list(offset_run)
-            if is_vacant:
-                self._add_vacant(run_offsets[0], run_offsets[-1] + 1)
-            else:
-                self._report(run_offsets[0], run_offsets[-1] + 1, OMITTED)
+            self._report(run_offsets[0], run_offsets[-1] + 1, VACANT if is_vacant else OMITTED)
 
     def _vacant_from(self, offset: int) -> int | None:
         """Pull ``offset`` alone and without filter, and wait. Return the first of the vacant offsets up to ``offset``,
@@ -247,24 +236,16 @@ class RangeReader:
         (pulled,) = self._pulled(self._puller_for(_one_offset(self._range.queue, offset), False))
         return pulled
 
-    def _add_vacant(self, begin_offset: int, end_offset: int) -> None:
-        """Add a range of vacant offsets to the losses of the task's record. If the last loss is vacant and adjacent,
-        merge both."""
-        queue, before = self._range.queue, self._record.lost[-1] if self._record.lost else None
-        if before is not None and (before.queue, before.end_offset, before.cause) == (queue, begin_offset, VACANT):
-            begin_offset = self._record.lost.pop().begin_offset
-        self._record.lost.append(LostRange(queue, begin_offset, end_offset, VACANT))
-
     def _report(self, begin_offset: int, end_offset: int, cause: LossCause) -> None:
-        """Without ``failOnDataLoss``, add the offsets to the losses of the task's record, unless a loss that the driver
-        has reported contains them. With it, request the bounds of the batch's other queues at this broker and wait.
-        Then raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE | DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED],
-        reported or not, which lists their losses too."""
+        """Add the offsets to the losses of the task's record, vacant ones always, others unless a loss that the driver
+        has reported contains them. With ``failOnDataLoss`` and offsets that are not vacant, request the bounds of the
+        batch's other queues at this broker and wait. Then raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE |
+        DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED], reported or not, which lists their losses too."""
         lost = LostRange(self._range.queue, begin_offset, end_offset, cause)
-        if self._options.fail_on_data_loss:
+        if cause != VACANT and self._options.fail_on_data_loss:
             report_losses([lost, *self._lost_in_other_queues()], is_failure=True)
-        if not any(lost in reported for reported in self._reported_losses):
-            self._record.lost.append(lost)
+        if cause == VACANT or not any(lost in reported for reported in self._reported_losses):
+            self._record.add_loss(lost)
 
     def _lost_in_other_queues(self) -> tuple[LostRange, ...]:
         """Request the bounds of the batch's other queues at this broker, wait, and return the deleted parts of their
