@@ -269,7 +269,7 @@ class Membership:
             self.offsets.discard(queue)
             self.resets.discard(queue)
             self._outage_tracker.discard_commit_failure(queue)
-            self._positions.pop(queue, None)
+            self._positions.pop(queue, None)  # not _planned_generations: they show which completions follow a drop
         self._change(RebalancePlan(drop=tuple(sorted(queues, key=MessageQueue.sort_key))))
 
     def _change(self, plan: RebalancePlan) -> None:
