@@ -109,7 +109,7 @@ def test_responses_reach_their_pulls_whatever_the_chunks_and_the_order(
     event(f"ordinary answers are known: {exchange._template is not None}")
     assert [request for request, _, _ in completions] == [requests[index] for index in order]
     assert [reported(outcome) for _, outcome, _ in completions] == [expected(replies[index]) for index in order]
-    assert opaques_of(exchange.replies) == ([opaques[index] for index in order] if is_chatty else [])
+    assert opaques_of(exchange.take_replies()) == ([opaques[index] for index in order] if is_chatty else [])
     assert (exchange.in_flight_count, exchange.expire_overdue(TIMEOUT_MS)) == (0, [])
 
 

@@ -157,9 +157,10 @@ def test_a_server_that_sends_goaway_is_leaving_from_then_on(exchange: NewExchang
 def test_a_servers_own_request_gets_the_error_not_supported(exchange: NewExchange) -> None:
     subject = exchange()
     received(subject, encode(replace(REQUEST, flag=FLAG_ONEWAY)))
-    assert subject.replies == b""
+    assert subject.take_replies() == b""
     received(subject, encode(REQUEST))
-    reply = decode(memoryview(subject.replies)[4:])
+    reply = decode(memoryview(subject.take_replies())[4:])
+    assert subject.take_replies() == b"", "each once"
     assert (reply.code, reply.opaque, reply.is_response) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 5, True)
 
 

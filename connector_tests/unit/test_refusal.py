@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rocketmq_spark.condition import one_line
@@ -12,8 +14,8 @@ from rocketmq_spark.remoting.retry import (
     retryability_of_send,
 )
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
-from rocketmq_spark.wire.remoting.command import RemotingCommand
-from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS, not_supported_response, refusal_error
+from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand, decode
+from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS, refusal_error, response_frame
 
 ACL_1 = "org.apache.rocketmq.acl.common.AclException: "
 AT = ", org.apache.rocketmq.acl.plain.PlainPermissionManager.validate(PlainPermissionManager.java:663)"
@@ -96,11 +98,18 @@ def test_an_unknown_code_and_a_remark_that_is_not_there_are_reported(remark: str
 
 
 def test_a_server_that_requests_something_unknown_gets_an_error() -> None:
-    response = not_supported_response(RemotingCommand(31_999))
+    response = decode(memoryview(response_frame(RemotingCommand(31_999, opaque=5)))[4:])
     assert (response.code, response.remark) == (
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
         "request type 31999 not supported",
     )
+    assert (response.opaque, response.flag) == (5, FLAG_RESPONSE)
+
+
+def test_a_response_has_the_opaque_of_its_request() -> None:
+    given = RemotingCommand(ResponseCode.SUCCESS, 9, fields={"a": "b"}, body=b"body")
+    response = decode(memoryview(response_frame(RemotingCommand(31_999, opaque=5), given))[4:])
+    assert response == replace(given, opaque=5, flag=FLAG_RESPONSE)
 
 
 def test_a_long_remark_is_shown_shortened() -> None:

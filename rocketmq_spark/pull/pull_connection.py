@@ -87,8 +87,7 @@ class PullConnection:
             return self._mark_lost(TransportError("CONNECTION_LOST", address=self.address, reason=CLOSED_BY_SERVER))
         else:
             completions = self._exchange.received(byte_count, self._clock())
-            if self._exchange.replies:
-                replies, self._exchange.replies = self._exchange.replies, b""
+            if replies := self._exchange.take_replies():
                 completions += self._send(replies)
         if not self.is_open:
             self._stream.close()

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import MASTER_ID
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.correlation import decode_command, opaques, timeout_error, unresponsive_error
 from rocketmq_spark.wire.remoting.codes import RequestCode
-from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate, template_of
 from rocketmq_spark.wire.remoting.frame_arena import Arenas, FrameArena
 from rocketmq_spark.wire.remoting.meanings import is_go_away
 from rocketmq_spark.wire.remoting.pull import PULL_STATUS, PullOutcome, read_pull, suggested_broker_id
 from rocketmq_spark.wire.remoting.pull_frames import PullFrames
-from rocketmq_spark.wire.remoting.refusal import not_supported_response, refusal_error
+from rocketmq_spark.wire.remoting.refusal import refusal_error, response_frame
 
 
 class PullExchange:
@@ -47,8 +46,7 @@ class PullExchange:
         self._suggested_id = MASTER_ID
         """Which server the responses that match the template suggest for the next pull."""
         self._last_received_ms = now_ms
-        self.replies = b""
-        """Frames to send in response to the server's own requests; the sender clears it."""
+        self._replies = b""
         self.loss: RocketMQError | None = None
         """Why the connection is lost; None while it is open."""
         self.is_draining = False
@@ -77,8 +75,8 @@ class PullExchange:
 
     def received(self, byte_count: int, now_ms: int) -> list[Completion]:
         """Process ``byte_count`` bytes received into ``writable_buffer``; return the pulls completed by them, with
-        results or errors. Append responses to the server's own requests to ``replies``, which the caller sends. For a
-        malformed frame, mark the connection as lost, and return all pulls in flight as failed."""
+        results or errors. The caller then sends ``take_replies``. For a malformed frame, mark the connection as lost,
+        and return all pulls in flight as failed."""
         self._last_received_ms = now_ms
         self._arena.received(byte_count)
         completions = self._decode_fast_path()
@@ -88,6 +86,11 @@ class PullExchange:
         if self._arena.failure is not None:
             completions += self.mark_lost(self._arena.failure)
         return completions
+
+    def take_replies(self) -> bytes:
+        """Return the frames to send in response to the server's own requests, each once; b"" without any."""
+        replies, self._replies = self._replies, b""
+        return replies
 
     def expire_overdue(self, now_ms: int) -> list[Completion]:
         """Remove the pulls without a response by their deadline, and return them with a timeout error. If one is late
@@ -129,14 +132,15 @@ class PullExchange:
 
     def _decode_other(self, frame: memoryview) -> list[Completion]:
         """Decode a frame by the general codec, and return the completed pull; [] for a response without a pull in
-        flight. For a request of the server, append a response to ``replies`` and return []. For a malformed frame, mark
-        the connection as lost, and return all pulls in flight as failed."""
+        flight. For a request of the server, keep the response for ``take_replies`` and return []. For a malformed
+        frame, mark the connection as lost, and return all pulls in flight as failed."""
         try:
             command = decode_command(self._address, frame)
         except RemoteProtocolError as error:
             return self.mark_lost(error)
         if not command.is_response:
-            self._reply(command)
+            if not command.is_oneway:
+                self._replies += response_frame(command)
             return []
         pending = self._in_flight.pop(command.opaque, None)
         outcome = self._decode_response(command, frame)
@@ -160,8 +164,3 @@ class PullExchange:
             self._template, self._needs_template = template_of(frame, self._template_class), False
             self._suggested_id = suggested_id
         return result
-
-    def _reply(self, request: RemotingCommand) -> None:
-        """Append the response "not supported" to ``replies``, unless the request is oneway."""
-        if not request.is_oneway:
-            self.replies += replace(not_supported_response(request), flag=FLAG_RESPONSE).frame(request.opaque)

@@ -12,7 +12,6 @@ import logging
 import threading
 from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from rocketmq_spark.errors import RocketMQError, TransportError
@@ -28,9 +27,9 @@ from rocketmq_spark.remoting.correlation import (
 )
 from rocketmq_spark.remoting.stream import Stream, write_timeout_error
 from rocketmq_spark.security import Credentials
-from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
-from rocketmq_spark.wire.remoting.refusal import not_supported_response
+from rocketmq_spark.wire.remoting.refusal import response_frame
 from rocketmq_spark.wire.remoting.signature import sign
 
 READ_BYTES: Final = 512 * 1024
@@ -302,15 +301,12 @@ class Connection:
             pending.complete(command)
 
     def _respond(self, request: RemotingCommand) -> None:
-        """Call ``on_request`` and send its response, or "not supported" for None, with the request's opaque and
-        FLAG_RESPONSE. Send nothing for a oneway request. Sending waits up to RESPONSE_TIMEOUT_MS (3 s). Raises what
-        ``on_request`` and ``_send`` raise."""
+        """Call ``on_request`` and send its response, or "not supported" for None (``response_frame``). Send nothing for
+        a oneway request. Sending waits up to RESPONSE_TIMEOUT_MS (3 s). Raises what ``on_request`` and ``_send``
+        raise."""
         response = self._on_request(request)
-        if request.is_oneway:
-            return
-        if response is None:
-            response = not_supported_response(request)
-        self._send(replace(response, flag=FLAG_RESPONSE).frame(request.opaque), RESPONSE_TIMEOUT_MS)
+        if not request.is_oneway:
+            self._send(response_frame(request, response), RESPONSE_TIMEOUT_MS)
 
     def _sweep(self, now_ms: int) -> None:
         """Expire all requests in flight whose deadline is at or before ``now_ms``, which becomes the time of the last

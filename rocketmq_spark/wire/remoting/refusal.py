@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
-from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand, encode
 
 REMARK_CHARACTERS: Final = 2_000
 """Of a remark; a frame can carry 16 million, which would all be in an error, a log line and a Spark event."""
@@ -81,8 +82,10 @@ def _first_match(
     return None
 
 
-def not_supported_response(request: RemotingCommand) -> RemotingCommand:
-    """Return the response REQUEST_CODE_NOT_SUPPORTED to a server's request; send nothing. It has neither
-    ``request.opaque`` nor FLAG_RESPONSE: the caller sets them."""
-    remark = f"request type {request.code} not supported"
-    return RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+def response_frame(request: RemotingCommand, response: RemotingCommand | None = None) -> bytes:
+    """Return the frame of ``response`` to a server's request, or of REQUEST_CODE_NOT_SUPPORTED for None, with the
+    request's opaque and FLAG_RESPONSE. Raises LocalProtocolError[INVALID_MESSAGE] as ``encode`` does."""
+    if response is None:
+        remark = f"request type {request.code} not supported"
+        response = RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+    return encode(replace(response, opaque=request.opaque, flag=FLAG_RESPONSE))
