@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import QueueRange
-from rocketmq_spark.pull.pull_request import LOST_KINDS, PulledRange
+from rocketmq_spark.model import MASTER_ID, QueueRange
+from rocketmq_spark.pull.pull_request import LOST_KINDS, PullAction, PulledRange, PullRequest, pull_action
+from rocketmq_spark.pull.pull_window import FIRST_STRIDE, PullWindow
 from rocketmq_spark.pull.range_puller import ABSENT_LIMIT_MS, MAX_DEPTH, RangePuller
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
@@ -157,3 +159,42 @@ def ever_deleted(broker: MovingBroker, queue_range: QueueRange) -> set[int]:
     deleted = range(max(broker.queue.min_offset, broker.queue.removed_to))
     unavailable = range(broker.queue.max_offset, broker.whole_max_offset)
     return {at for at in range(queue_range.begin_offset, queue_range.end_offset) if at in deleted or at in unavailable}
+
+
+def filled(stride: int) -> tuple[PullWindow, list[PullRequest]]:
+    """A window at full depth after a response that covered ``stride`` offsets, and its pulls in flight."""
+    subject = PullWindow(0, 10_000, max_depth=4, max_bytes=2**20, completion_queue=deque())
+    (first,) = subject.take_requests()
+    found = PullResult(PullStatus.FOUND, "FOUND", stride, 0, 10_000, memoryview(b"messages"))
+    subject.step(first, found, pull_action(found, 0))
+    subject.deliver()
+    return subject, subject.take_requests()
+
+
+@st.composite
+def responses(draw: st.DrawFn, request: PullRequest) -> PullResult:
+    """Draw any response to ``request``; often one that covers all of it."""
+    offsets = st.sampled_from([at + by for at in (request.next_offset, request.end_offset) for by in (-1, 0, 1)])
+    return PullResult(
+        draw(st.just(PullStatus.FOUND) | st.sampled_from(PullStatus)),
+        draw(st.sampled_from(["FOUND", "OFFSET_RESET", "MESSAGE_WAS_REMOVING", "NO_MATCHED_MESSAGE"])),
+        draw(st.just(request.end_offset) | offsets),
+        draw(st.just(0) | offsets),
+        draw(offsets),
+        memoryview(draw(st.binary(max_size=8))),
+    )
+
+
+@given(st.integers(FIRST_STRIDE, 2 * FIRST_STRIDE), st.data())
+def test_a_response_accepted_on_the_fast_path_is_one_to_deliver(stride: int, data: st.DataObject) -> None:
+    """The window decides by hand what ``pull_action`` decides by table, and both must deliver the same."""
+    fast, requests = filled(stride)
+    results = [data.draw(responses(request)) for request in requests]
+    accepted = fast.accept_fast_path((*pair, MASTER_ID) for pair in zip(requests, results, strict=True))
+    event(f"accepted: {accepted}")
+    by_table, requests = filled(stride)
+    for request, result in list(zip(requests, results, strict=True))[:accepted]:
+        action = pull_action(result, request.next_offset)
+        assert action is PullAction.DELIVER
+        by_table.step(request, result, action)
+    assert fast.deliver() == by_table.deliver()
