@@ -51,7 +51,10 @@ def test_pull_without_read_permission_is_forbidden() -> None:
         (error_kinds.is_name_server_outage, {"NAME_SERVERS_UNAVAILABLE"}),
         (error_kinds.is_no_name_server, {"NOT_A_NAME_SERVER"}),
         (error_kinds.is_unknown_topic, {"TOPIC_NOT_FOUND"}),
-        (error_kinds.is_unknown_group, {"GROUP_NOT_FOUND.PROXY"}),
+        (
+            error_kinds.is_topic_or_group_missing,
+            {"TOPIC_NOT_FOUND", "GROUP_NOT_FOUND.PROXY", "STATIC_TOPIC_NOT_SUPPORTED"},
+        ),
         (error_kinds.is_topic_route_lost, {"TOPIC_UNAVAILABLE.NO_ROUTE"}),
         (error_kinds.is_topic_without_route, {"TOPIC_NOT_FOUND", "TOPIC_UNAVAILABLE.NO_ROUTE"}),
         (error_kinds.is_unknown_broker, {"UNKNOWN_BROKER"}),

@@ -9,7 +9,13 @@ import pytest
 from connector_tests.support.log_lines import outage_text
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.remoting.failures import Failures, Policy
+from rocketmq_spark.remoting.failures import (
+    Failures,
+    Policy,
+    message_mode_policy,
+    request_policy,
+    send_back_policy,
+)
 from rocketmq_spark.remoting.retry import Pauses, retryability_of_write
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
@@ -24,6 +30,33 @@ ILLEGAL = BrokerError(
     code_name="MESSAGE_ILLEGAL",
     remark="no",
 )
+
+
+def _refusal(code: ResponseCode) -> BrokerError:
+    return BrokerError("BROKER_ERROR", address="a:1", request="X", code=int(code), code_name=code.name, remark="")
+
+
+CLUSTER_MS, TOPIC_MS = 2_000, 1_000
+LIMITS_MS = [
+    (LOST, CLUSTER_MS, CLUSTER_MS),
+    (UNROUTED, CLUSTER_MS, CLUSTER_MS),
+    (RouteError("TOPIC_UNAVAILABLE.NO_ROUTE", topic="T", address="n:1", brokers="a (a:1)"), CLUSTER_MS, CLUSTER_MS),
+    (RouteError("MASTER_UNAVAILABLE", topic="T", broker="a"), CLUSTER_MS, CLUSTER_MS),
+    (MISSING, TOPIC_MS, TOPIC_MS),
+    (RouteError("STATIC_TOPIC_NOT_SUPPORTED", topic="T"), TOPIC_MS, TOPIC_MS),
+    (RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic="T"), TOPIC_MS, CLUSTER_MS),
+    (_refusal(ResponseCode.NO_PERMISSION), 0, CLUSTER_MS),
+    (_refusal(ResponseCode.TOPIC_NOT_EXIST), 0, CLUSTER_MS),
+    (_refusal(ResponseCode.INVALID_PARAMETER), 0, CLUSTER_MS),
+    (ILLEGAL, 0, 0),
+]
+"""An error, and its limit in ms in queue mode and in message mode: docs/dev/unavailable-servers.md."""
+
+
+@pytest.mark.parametrize(("error", "request_ms", "message_mode_ms"), LIMITS_MS, ids=str)
+def test_policy_has_one_limit_for_each_error(error: RocketMQError, request_ms: int, message_mode_ms: int) -> None:
+    policies = [policy(CLUSTER_MS, TOPIC_MS) for policy in (request_policy, send_back_policy, message_mode_policy)]
+    assert [policy.limit_ms_of(error) for policy in policies] == [request_ms, request_ms, message_mode_ms]
 
 
 class Subject:

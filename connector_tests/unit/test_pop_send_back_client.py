@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from connector_tests.support.log_lines import outage_text
-from rocketmq_spark.errors import RocketMQError, TransportError
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.failed_rows import pop_send_back_client
 from rocketmq_spark.failed_rows.pop_send_back_client import (
     LEVELS_S,
@@ -23,10 +23,21 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
 from rocketmq_spark.pop.transport import ChangeOutcome
+from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 GIVEN = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
 HANDLE = "0 1795445135749 60000 3 0 broker-a 0 7 4711"
 UNRESPONSIVE = TransportError("RESPONSE_TIMED_OUT", address="a:1", request="CHANGE", timeout_ms=1, opaque=1)
+MISSING = RouteError("TOPIC_NOT_FOUND", topic="T", address="n:9876")
+LOST_ROUTE = RouteError("TOPIC_UNAVAILABLE.NO_ROUTE", topic="T", address="n:9876", brokers="broker-a (a:1)")
+FORBIDDEN = BrokerError(
+    "BROKER_ERROR",
+    address="a:1",
+    request="CHANGE",
+    code=ResponseCode.NO_PERMISSION,
+    code_name="NO_PERMISSION",
+    remark="",
+)
 Called = tuple[ReceiptHandle, int, bool]
 
 
@@ -52,8 +63,10 @@ def message(handle: str | None = HANDLE, *, times: int = 0, msg_id: str = "ID") 
     return FailedMessage("T", "broker-a", handle, msg_id, times)
 
 
-def problems(server: Server, *messages: FailedMessage, level: int = 0, limit_ms: int = 1_000) -> list[str | None]:
-    options = ReadOptions.parse(GIVEN | {"clusterTimeoutMs": str(limit_ms)})
+def problems(
+    server: Server, *messages: FailedMessage, level: int = 0, limit_ms: int = 1_000, **given: str
+) -> list[str | None]:
+    options = ReadOptions.parse(GIVEN | {"clusterTimeoutMs": str(limit_ms)} | given)
     return PopSendBackClient(options, level, lambda _: server).try_send_back_all(messages)
 
 
@@ -123,6 +136,22 @@ def test_a_server_that_is_unresponsive_is_called_again_for_as_long_as_the_option
     assert "RESPONSE_TIMED_OUT" in problem
     assert 2 <= len(unresponsive.submitted) <= 4
     assert unresponsive.closed_count == len(unresponsive.submitted), "each attempt has connections of its own"
+
+
+def test_topic_without_any_route_has_the_limit_of_missing_topics() -> None:
+    """It had that of brokers, unlike a row that is sent back in queue mode."""
+    outcomes: list[RocketMQError | None] = [MISSING, None]
+    server = Server(lambda handle: outcomes.pop(0) or handle)
+    (problem,) = problems(server, message(), missingTopicTimeoutMs="0")
+    assert problem is not None
+    assert "TOPIC_NOT_FOUND" in problem
+
+
+@pytest.mark.parametrize("error", [LOST_ROUTE, FORBIDDEN], ids=str)
+def test_topic_with_a_route_has_the_limit_of_brokers(error: RocketMQError) -> None:
+    outcomes: list[RocketMQError | None] = [error, None]
+    server = Server(lambda handle: outcomes.pop(0) or handle)
+    assert problems(server, message(), limit_ms=300_000, missingTopicTimeoutMs="0") == [None]
 
 
 def test_a_server_that_is_unresponsive_is_logged_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:

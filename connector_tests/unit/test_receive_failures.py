@@ -165,6 +165,32 @@ def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(scenario: Sce
     assert scenario.outages() == {"topic T": 60_000}
 
 
+def test_static_topic_has_the_limit_of_missing_topics(scenario: Scenario) -> None:
+    """It had that of brokers, unlike the same topic in queue mode, and unlike the page of limitations."""
+    scenario.receive_failures.record_route_refresh({"T": RouteError("STATIC_TOPIC_NOT_SUPPORTED", topic="T")})
+    assert scenario.outages() == {"topic T": 90_000}
+
+
+def test_unreadable_topic_has_the_limit_of_brokers(scenario: Scenario) -> None:
+    """It has a route. A query that was reading it would otherwise end after a minute."""
+    unreadable = RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic="T")
+    scenario.receive_failures.record_route_refresh({"T": unreadable})
+    assert scenario.outages() == {"topic T": 60_000}
+
+
+@pytest.mark.parametrize(
+    "code", [ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST, ResponseCode.INVALID_PARAMETER]
+)
+def test_refused_poll_has_the_limit_of_brokers_and_is_raised_itself(scenario: Scenario, code: ResponseCode) -> None:
+    refusal = BrokerError("BROKER_ERROR", code=code, address="a", request="POP_MESSAGE", code_name="X", remark="")
+    scenario.receive_failures.record_poll(Target("T", "a"), refusal)
+    assert scenario.outages() == {"broker a": 60_000}
+    scenario.clock.advance(60_000)
+    with pytest.raises(BrokerError) as raised:
+        scenario.receive_failures.raise_failure()
+    assert raised.value is refusal
+
+
 def test_what_lasts_too_long_is_raised(scenario: Scenario) -> None:
     scenario.receive_failures.record_outcome("a", UNRESPONSIVE)
     scenario.clock.advance(59_999)

@@ -16,8 +16,8 @@ from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.error_kinds import is_no_name_server, is_topic_route_lost
+from rocketmq_spark.remoting.failures import request_policy
 from rocketmq_spark.remoting.outage_log import NAME_SERVERS, TOPIC_LIST, broker_subject, topic_subject
-from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ class TopicRoutes:
         self._slave_reads = slave_reads
         self._outage_tracker = outage_tracker
         self._must_list = topics.has_pattern
+        self._limit_ms_of = request_policy(options.cluster_timeout_ms, options.missing_topic_timeout_ms).limit_ms_of
 
     def list_topics(self) -> bool:
         """Request the topics that ``subscribePattern`` matches, wait, update and log them, and return whether they have
@@ -76,13 +77,7 @@ class TopicRoutes:
         Raises OptionError[NOT_A_NAME_SERVER] at once."""
         if is_no_name_server(error):
             raise error
-        limits_ms = {
-            Retryability.TRANSIENT: self._options.cluster_timeout_ms,
-            Retryability.UNAVAILABLE: self._options.missing_topic_timeout_ms,
-            Retryability.PERMANENT: 0,
-        }
-        limit_ms = limits_ms[retryability_of_request(error)]
-        self._outage_tracker.record_failure(TOPIC_LIST, error, limit_ms, BROKER_REGISTRATION_MS)
+        self._outage_tracker.record_failure(TOPIC_LIST, error, self._limit_ms_of(error), BROKER_REGISTRATION_MS)
 
     def _log_changes(self, before: Collection[str], *, is_first: bool) -> None:
         """Log the topics that are not in ``before`` at INFO, and topics of ``before`` that were deleted as a warning.
@@ -128,11 +123,9 @@ class TopicRoutes:
         without_master = filter(self._options.reads_from, self._routes.brokers_without_master())
         for broker_name in (name for name in without_master if name not in self._slave_reads.brokers):
             # The broker is listed, so it exists: its master is unavailable.
-            self._outage_tracker.record_failure(
-                broker_subject(broker_name),
-                RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=self._routes.topics_at(broker_name)[0]),
-                self._options.cluster_timeout_ms,
-            )
+            topic = self._routes.topics_at(broker_name)[0]
+            error = RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=topic)
+            self._outage_tracker.record_failure(broker_subject(broker_name), error, self._limit_ms_of(error))
 
     def at_current_masters(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         """Request the routes of the topics of ``queues`` once, wait, and cache them. Return the queues whose topic has
@@ -153,10 +146,7 @@ class TopicRoutes:
             if is_no_name_server(error):
                 raise error
         if errors:
-            is_transient = retryability_of_request(errors[0]) is Retryability.TRANSIENT
-            self._outage_tracker.record_failure(
-                NAME_SERVERS, errors[0], self._options.cluster_timeout_ms if is_transient else 0
-            )
+            self._outage_tracker.record_failure(NAME_SERVERS, errors[0], self._limit_ms_of(errors[0]))
         else:
             self._outage_tracker.record_success(NAME_SERVERS)
 
@@ -164,9 +154,6 @@ class TopicRoutes:
         """Record the outage of a topic without a route or readable queue. Its limit is ``clusterTimeoutMs`` if it had a
         route before, else ``missingTopicTimeoutMs``. A lost route, and the retry topic, are logged only after
         BROKER_REGISTRATION_MS (15 s): brokers create the retry topic at the first heartbeat of a member."""
-        limit_ms, quiet_ms = self._options.missing_topic_timeout_ms, 0
-        if is_topic_route_lost(error):
-            limit_ms, quiet_ms = self._options.cluster_timeout_ms, BROKER_REGISTRATION_MS
-        elif topic == self._options.retry_topic:
-            quiet_ms = BROKER_REGISTRATION_MS
-        self._outage_tracker.record_failure(topic_subject(topic), error, limit_ms, quiet_ms)
+        is_quiet = is_topic_route_lost(error) or topic == self._options.retry_topic
+        quiet_ms = BROKER_REGISTRATION_MS if is_quiet else 0
+        self._outage_tracker.record_failure(topic_subject(topic), error, self._limit_ms_of(error), quiet_ms)

@@ -24,9 +24,8 @@ from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle, hand
 from rocketmq_spark.pop.transport import Transport
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.failures import Failures, Policy
+from rocketmq_spark.remoting.failures import Failures, message_mode_policy
 from rocketmq_spark.remoting.outage_log import broker_subject
-from rocketmq_spark.remoting.retry import SEND_BACK_PAUSES, retryability_of_pull
 
 Outcome: TypeAlias = RocketMQError | str | None
 """None: the message will be redelivered. Otherwise why not."""
@@ -64,8 +63,8 @@ class PopSendBackClient:
         self._options = options
         self._delay_level = delay_level
         self._transport_of = transport_of
-        limit_ms = options.cluster_timeout_ms
-        self._failures = Failures(Policy(retryability_of_pull, SEND_BACK_PAUSES, limit_ms, limit_ms), monotonic_ms)
+        policy = message_mode_policy(options.cluster_timeout_ms, options.missing_topic_timeout_ms)
+        self._failures = Failures(policy, monotonic_ms)
 
     def set_log_context(self, **task: str) -> None:
         """Set the log context of an executor process: log level, group and ``task``."""
@@ -73,10 +72,10 @@ class PopSendBackClient:
 
     def try_send_back_all(self, messages: Sequence[FailedMessage]) -> list[str | None]:
         """Send messages back and wait. Return for each, in order, None, or the reason of its failure, including errors
-        of servers; raise no RocketMQError. Without messages send nothing. A server that is unresponsive or without a
-        route is retried, with pauses, for ``clusterTimeoutMs``. A message without a receipt handle is not sent. With
-        ``endpoints`` this is no failure: the query does not acknowledge the message, so its broker redelivers it
-        anyway.
+        of servers; raise no RocketMQError. Without messages send nothing. A server that is unresponsive or refuses is
+        retried, with pauses, for ``clusterTimeoutMs``, a topic that never had a route for ``missingTopicTimeoutMs``. A
+        message without a receipt handle is not sent. With ``endpoints`` this is no failure: the query does not
+        acknowledge the message, so its broker redelivers it anyway.
         """
         without_handle = NO_HANDLE if self._options.endpoints is None else None
         problems = [without_handle if one.receipt_handle is None else None for one in messages]

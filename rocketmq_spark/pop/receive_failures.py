@@ -11,8 +11,8 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receive_scheduler import Target
 from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome
 from rocketmq_spark.remoting.clock import Clock
-from rocketmq_spark.remoting.error_kinds import is_name_server_outage, is_unknown_group, is_unknown_topic
-from rocketmq_spark.remoting.failures import FailureTracker
+from rocketmq_spark.remoting.error_kinds import is_name_server_outage
+from rocketmq_spark.remoting.failures import FailureTracker, message_mode_policy
 from rocketmq_spark.remoting.outage_log import (
     NAME_SERVERS,
     LogLine,
@@ -21,7 +21,7 @@ from rocketmq_spark.remoting.outage_log import (
     conversion_subject,
     topic_subject,
 )
-from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Retryability, requires_route_refresh, retryability_of_pull
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Retryability, requires_route_refresh
 
 AWAIT_POLL_AFTER_MS: Final = REQUEST_PAUSES.longest_ms
 """How long only acknowledgements and extensions may end a failure of a broker that was no poll's."""
@@ -37,11 +37,12 @@ class ReceiveFailures:
     def __init__(
         self, options: ReadOptions, changed: threading.Condition, refresh_soon: Callable[[], None], clock: Clock
     ) -> None:
-        self._options = options
+        self._topics = options.topics
         self._changed = changed
         self._refresh_soon = refresh_soon
         self._clock = clock
-        self._tracker = FailureTracker(retryability_of_pull)
+        self._policy = message_mode_policy(options.cluster_timeout_ms, options.missing_topic_timeout_ms)
+        self._tracker = FailureTracker(self._policy.retryability_of)
         self._failed_polls: set[Target] = set()
         """Targets whose last poll failed, or returned nothing that could be converted."""
         self._fatal_error: Exception | None = None
@@ -60,8 +61,8 @@ class ReceiveFailures:
         return self._fatal_error is not None
 
     def raise_failure(self) -> None:
-        """Raise the fatal error, of any class. Else raise the ``expired_error`` of a failure that has lasted for
-        ``clusterTimeoutMs``, or for a missing topic or group ``missingTopicTimeoutMs``. Else do nothing."""
+        """Raise the fatal error, of any class. Else raise the ``expired_error`` of a failure that has lasted for the
+        limit of ``message_mode_policy``. Else do nothing."""
         with self._changed:
             if self._fatal_error is not None:
                 raise self._fatal_error
@@ -102,7 +103,7 @@ class ReceiveFailures:
 
     def may_refresh_routes(self) -> bool:
         """Return whether neither the name servers nor a subscribed topic is in the retry pause after a failure."""
-        subjects = (NAME_SERVERS, *map(topic_subject, self._options.topics))
+        subjects = (NAME_SERVERS, *map(topic_subject, self._topics))
         with self._changed:
             return all(self._tracker.may_try(subject, self._clock()) for subject in subjects)
 
@@ -112,7 +113,7 @@ class ReceiveFailures:
         the name servers are the cause. A permanent error ends the query. Raise nothing."""
         unresolved = [error for error in failures.values() if is_name_server_outage(error)]
         self._record(NAME_SERVERS, unresolved[0] if unresolved else None)
-        for topic in self._options.topics:
+        for topic in self._topics:
             failure = failures.get(topic)
             if failure is None or not is_name_server_outage(failure):
                 self._record(topic_subject(topic), failure)
@@ -160,11 +161,9 @@ class ReceiveFailures:
             with self._changed:
                 self._tracker.record_success(subject)
             return
-        if retryability_of_pull(outcome) is Retryability.PERMANENT:
+        if self._policy.retryability_of(outcome) is Retryability.PERMANENT:
             self.fail(outcome)
-        options = self._options
-        is_missing = is_unknown_topic(outcome) or is_unknown_group(outcome)
-        limit_ms = options.missing_topic_timeout_ms if is_missing else options.cluster_timeout_ms
+        limit_ms = self._policy.limit_ms_of(outcome)
         with self._changed:
             self._tracker.record_failure(subject, outcome, now_ms=self._clock(), limit_ms=limit_ms)
         if requires_route_refresh(outcome):

@@ -68,8 +68,10 @@ is_no_name_server: Final = _condition_in("NOT_A_NAME_SERVER")
 is_unknown_topic: Final = _condition_in("TOPIC_NOT_FOUND")
 """Whether no name server or proxy has the topic."""
 
-is_unknown_group: Final = _condition_in("GROUP_NOT_FOUND.PROXY")
-"""Whether no proxy has the group."""
+is_topic_or_group_missing: Final = _condition_in(
+    "TOPIC_NOT_FOUND", "GROUP_NOT_FOUND.PROXY", "STATIC_TOPIC_NOT_SUPPORTED"
+)
+"""Whether an operator must create the topic or group: servers have none, or only a static topic."""
 
 is_topic_route_lost: Final = _condition_in("TOPIC_UNAVAILABLE.NO_ROUTE")
 """Whether the topic had a route and no name server has one now."""

@@ -20,9 +20,8 @@ from rocketmq_spark.inspection.inspector import Inspector, raise_failure
 from rocketmq_spark.options.view_read import GROUPS, QUEUES, TOPICS, ViewOptions
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.failures import Failures, Policy
+from rocketmq_spark.remoting.failures import Failures, request_policy
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.retry import REQUEST_PAUSES, retryability_of_request
 from rocketmq_spark.source.schema import arrow_schema_of, check_view_schema, view_columns
 
 if TYPE_CHECKING:
@@ -71,8 +70,7 @@ class Retries:
     """Retries of requests, for ``cluster_timeout_ms`` while servers are unresponsive. Not thread-safe."""
 
     def __init__(self, cluster_timeout_ms: int) -> None:
-        limits_ms = cluster_timeout_ms, MISSING_TOPIC_TIMEOUT_MS
-        self._failures = Failures(Policy(retryability_of_request, REQUEST_PAUSES, *limits_ms), monotonic_ms)
+        self._failures = Failures(request_policy(cluster_timeout_ms, MISSING_TOPIC_TIMEOUT_MS), monotonic_ms)
 
     def __call__(self, subject: str, call: Callable[[], T]) -> T:
         """Repeat ``call``, sleeping in between, until it succeeds, and return its result. Raises

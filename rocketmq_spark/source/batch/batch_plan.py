@@ -36,11 +36,10 @@ from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.error_kinds import is_topic_missing_at_broker, is_topic_without_route
-from rocketmq_spark.remoting.failures import Failures, Policy, Sleep
+from rocketmq_spark.remoting.failures import Failures, Sleep, request_policy
 from rocketmq_spark.remoting.outage_log import TOPIC_LIST, broker_subject, topic_subject
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.prober import Prober, ignore_reset
-from rocketmq_spark.remoting.retry import REQUEST_PAUSES, retryability_of_request
 from rocketmq_spark.source.batch.batch_ranges import batch_ranges, end_of, start_of
 from rocketmq_spark.source.early_times import warn_of_early_times
 
@@ -160,7 +159,6 @@ class QueueLookup:
 
     def __init__(self, options: BatchReadOptions, pool: ConnectionPool, sleep: Sleep = time.sleep) -> None:
         self._options = options
-        limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
         self._prober = Prober(options.consumer_group, ignore_reset)
         self._client = ClusterClient.of(options, pool, self._prober)
         self._addresses: dict[str, BrokerAddress] = {}
@@ -169,7 +167,8 @@ class QueueLookup:
         """Names of the brokers that were registered when topics were listed."""
         # Bounds of queues that are not read may be impossible.
         self._identities = BrokerIdentities(self._client, self._addresses.get, check=lambda bounds: None)
-        self._failures = Failures(Policy(retryability_of_request, REQUEST_PAUSES, *limits_ms), monotonic_ms)
+        policy = request_policy(options.cluster_timeout_ms, options.missing_topic_timeout_ms)
+        self._failures = Failures(policy, monotonic_ms)
         self._sleep = sleep
 
     def ranges(self) -> list[QueueRange]:
