@@ -201,8 +201,9 @@ class ReadOptions(SubscriptionOptions):
         integer(0),
         section=Section.DATA_LOSS,
         default="60000",
-        doc="How long to wait, in ms, for a topic without a route, or for a topic or group that a proxy does not "
-        "find. For a topic that had a route before, `clusterTimeoutMs` or `missingQueues` applies instead.",
+        doc="How long to wait, in ms, for a topic without a route, for a static topic, or for a topic or group that a "
+        "proxy does not find; in queue mode also for a topic without a readable queue. For a topic that had a route "
+        "before, `clusterTimeoutMs` or `missingQueues` applies instead.",
     )
     missing_queues: str = option(
         "missingQueues",
