@@ -120,7 +120,7 @@ class StartTrackingReader(DataSourceStreamReader):
         )
 
     def _log_messages_left(self, messages: int | None) -> None:
-        """Log, once, that messages are left, unless ``messages``, their number, is 0. None: unknown."""
+        """Log, once, that messages are left, unless their number ``messages`` is 0. None: unknown."""
         if messages == 0 or self._has_logged_messages_left:
             return
         self._has_logged_messages_left = True
@@ -132,10 +132,13 @@ class StartTrackingReader(DataSourceStreamReader):
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the reader's batches of a task, on an executor."""
         return self._reader.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
+        """Pass ``end`` to the reader's ``commit``."""
         self._reader.commit(end)
 
     def stop(self) -> None:
+        """Stop the reader."""
         self._reader.stop()

@@ -176,7 +176,7 @@ class UndecodablePopMessages:
 
 
 def _warn_of(queue: MessageQueue, offset: int, action: str, problem: str) -> None:
-    """Log a warning of one undecodable message. ``action``: what has become of it."""
+    """Log a warning of one undecodable message. ``action``: its handling, as text."""
     log.warning("UNDECODABLE_MESSAGE_BODY: Message of queue=%s offset=%d %s: %s", queue, offset, action, problem)
 
 

@@ -22,9 +22,9 @@ NOTHING_COMMITTED: Final[Mapping[MessageQueue, int | None]] = MappingProxyType({
 
 
 class RangeEnd(NamedTuple):
-    """The start or the end of all ranges of a batch read. ``option``: the option that sets it. ``is_time``: its
-    positions are times (epoch ms). ``group``: whose committed offsets its positions may be. ``requires_match``: raise
-    an error for a queue without a message at or after its time."""
+    """The start or the end of all ranges of a batch read, set by ``option``. ``is_time``: its positions are times
+    (epoch ms). ``group``: its positions may be this group's committed offsets. ``requires_match``: raise an error for a
+    queue without a message at or after its time."""
 
     option: str
     positions: QueuePositions

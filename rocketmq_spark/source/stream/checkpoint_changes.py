@@ -1,4 +1,4 @@
-"""Options that differ from those of a checkpoint: an error or a warning, depending on the query's loss. Pure.
+"""Options that differ from those of a checkpoint: an error if messages would be lost, else a warning. Pure.
 
 An offset shows the topics of its positions. Since version 2 it shows the group, message model and filter of its query,
 since version 3 the topics and ``readRetryTopic``. Since version 4 it shows the checkpoint's name, which does not depend

@@ -112,7 +112,7 @@ def later_of(previous: QueueProgress | None, bounds: QueueBounds) -> int:
 
 
 def is_recorded(progress: QueueProgress | None, position: int) -> bool:
-    """Return whether ``progress``, the checkpoint's, ends at ``position`` and has a store time; False for None."""
+    """Return whether the checkpoint's ``progress`` ends at ``position`` and has a store time; False for None."""
     return progress is not None and progress.end_offset == position and progress.last_store_timestamp_ms > 0
 
 

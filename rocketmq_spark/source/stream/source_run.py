@@ -177,6 +177,7 @@ def unwind_on_signals(is_handled: Callable[[], bool] = lambda: False) -> None:
     that are ignored already (``nohup``) stay ignored."""
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
+        """Ignore later signals, and raise SystemExit unless ``is_handled`` returns True."""
         ignore_signals()
         if not is_handled():
             raise SystemExit(0)

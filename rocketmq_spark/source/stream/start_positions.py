@@ -39,8 +39,8 @@ def queues_read_by_group(checkpoint: SourceOffset, stored: Mapping[MessageQueue,
 
 def format_resumption(name: str, stored: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> str:
     """Return the log text for queues that resume from their ``stored`` offsets despite a new checkpoint. It has the
-    backlog of all of them, then offset and bounds of the first ``MAX_LISTED`` (8). ``name``: where the offsets are
-    stored. ``bounds`` must have all queues of ``stored``."""
+    backlog of all of them, then offset and bounds of the first ``MAX_LISTED`` (8). ``name``: name of the offsets'
+    store. ``bounds`` must have all queues of ``stored``."""
     left = sum(max(0, bounds[queue].max_offset - at) for queue, at in stored.items())
     total = sum(bounds[queue].max_offset - bounds[queue].min_offset for queue in stored)
     parts = [
@@ -262,11 +262,11 @@ def plan_start(
     resets_group: bool,
     has_unavailable: bool,
 ) -> StartPlan:
-    """Return what starting the topics of ``stored``, the group's offsets of all their queues (None: no offset),
-    changes. ``start``: the checkpoint's offset. ``bounds`` must have all queues of ``stored``. ``point``: start
-    position of unread topics. ``resets_group``: apply ``groupOffsets`` ``ignore`` or ``checkpoint``.
-    ``has_unavailable``: queues to reset are missing in ``bounds``. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND] if
-    the query is to start at offsets that the group lacks."""
+    """Return what the start of topics changes. ``stored``: the group's offsets of all their queues (None: no offset).
+    ``start``: the checkpoint's offset. ``bounds`` must have all queues of ``stored``. ``point``: start position of
+    unread topics. ``resets_group``: apply ``groupOffsets`` ``ignore`` or ``checkpoint``. ``has_unavailable``: queues to
+    reset are missing in ``bounds``. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND] if the query is to start at offsets
+    that the group lacks."""
     unread, read_by_group = unread_queues(start, stored), queues_read_by_group(start, stored)
     _check_group_offsets(options.consumer_group, point, unread)
     is_move = resets_group and not start.queues
