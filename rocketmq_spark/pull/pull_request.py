@@ -117,8 +117,8 @@ def as_queue_unavailable(error: RocketMQError, queue: MessageQueue, planned: Bro
 
 
 def stalled_error(queue: MessageQueue, offset: int, result: PullResult, waited_ms: int) -> RemoteProtocolError:
-    """Return RemoteProtocolError[PULL_STALLED], not raised, for an ``offset`` that ``result``, and all responses in
-    ``waited_ms`` before it, lacked."""
+    """Return RemoteProtocolError[PULL_STALLED], not raised, for an ``offset`` that all responses lacked for
+    ``waited_ms``; ``result``: the last."""
     return RemoteProtocolError(
         "PULL_STALLED", queue=str(queue), offset=offset, reason=result.reason, waited_ms=waited_ms
     )

@@ -55,7 +55,7 @@ class PullWindow:
     may raise it. Ranges are delivered in the queue's order, independent of the order of responses.
 
     At most ``max_depth`` pulls are in flight or wait for delivery. The waiting bytes plus the expected bytes of pulls
-    in flight are at most ``max_bytes``. One more pull is allowed: the next range to deliver. The expected size is the
+    in flight are at most ``max_bytes``. The next range to deliver may exceed both limits. The expected size is the
     largest of the last responses, and decays slowly: large ones come in runs.
     """
 

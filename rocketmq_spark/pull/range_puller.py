@@ -71,8 +71,8 @@ class RangePuller:
     offset is one that the broker lacks now.
 
     Pulls go to ``address``, where the range was planned, until one fails. Brokers may exchange addresses, and the wrong
-    broker responds without an error: the route is refreshed before offsets count as lost. ``suggested_id``: where to
-    pull without an address (``replicas.pull_address``); None: only from the master. ``obeys_suggestions``: pull where
+    broker responds without an error: the route is refreshed before offsets count as lost. ``suggested_id``: broker ID
+    for pulls without an address (``replicas.pull_address``); None: the master only. ``obeys_suggestions``: pull where
     responses suggest. Offsets that a slave lacks, and the rest of the range, are pulled from the master.
 
     ``is_filtered``: pull with the topic's filter. If a filter rejects the message before vacant offsets, a broker
@@ -326,7 +326,7 @@ class RangePuller:
             self._postponed.append(request)
 
     def _warn_of_lost(self, offset: int, result: PullResult, waited_ms: int) -> None:
-        """Log as lost ``offset`` to the response's next offset, else to the range's end; once for each end."""
+        """Log a loss at ``offset``, once per end: the response's next offset if larger, else the range's end."""
         lost_to = result.next_begin_offset if result.next_begin_offset > offset else self._target.end_offset
         if lost_to in self._logged_lost_to:
             return
