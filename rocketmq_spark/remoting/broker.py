@@ -385,4 +385,5 @@ class Broker(RemotingClient):
 
 
 def _command(code: RequestCode, header: Header | None = None, body: bytes = b"") -> RemotingCommand:
+    """Return a request, which is not sent; without ``header`` it has no fields."""
     return RemotingCommand(code, fields=header.to_fields() if header is not None else {}, body=body)

@@ -68,7 +68,7 @@ class StoredOffset(NamedTuple):
 
 
 def query_offset_rpc(group: str, queue: MessageQueue) -> Rpc[StoredOffset]:
-    """Return the RPC for the group's offset of a queue, None without one; a 0 from RocketMQ 4 is not conclusive."""
+    """Return the RPC for a StoredOffset: value None if the group has none, inconclusive for a 0 from RocketMQ 4."""
     header = QueryConsumerOffsetRequest(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
 
     def decode(response: RemotingCommand) -> StoredOffset:
@@ -89,6 +89,7 @@ def commit_rpc(address: str, group: str, queue: MessageQueue, offset: int) -> Rp
     )
 
     def decode(response: RemotingCommand) -> None:
+        """Do nothing. Raises BrokerError[OFFSET_RESET_PENDING] if an operator's reset is pending."""
         if meaning_of(RequestCode.UPDATE_CONSUMER_OFFSET, response) is Meaning.OFFSET_RESET_PENDING:
             raise BrokerError(
                 "OFFSET_RESET_PENDING", address=address, queue=str(queue), group=group, code=response.code
@@ -179,6 +180,7 @@ def send_back_rpc(group: str, message: StoredMessage, delay_level: int, max_reco
     )
 
     def decode(response: RemotingCommand) -> None:
+        """Do nothing. Raises DataLossError[MESSAGE_DELETED] if the broker has deleted the message."""
         if meaning_of(RequestCode.CONSUMER_SEND_MSG_BACK, response) is Meaning.DELETED:
             raise DataLossError("MESSAGE_DELETED", message=str(message))
 
@@ -206,6 +208,7 @@ def group_connections_rpc(group: str) -> Rpc[GroupConnections]:
     header = GetConsumerConnectionListRequest(consumer_group=group)
 
     def decode(response: RemotingCommand) -> GroupConnections:
+        """Return the members; none if the broker reports that the group has no member."""
         if meaning_of(RequestCode.GET_CONSUMER_CONNECTION_LIST, response) is Meaning.EMPTY:
             return GroupConnections()
         return decode_group_connections(response.body)

@@ -73,9 +73,9 @@ def _search_upwards(early: int, timestamp_ms: int) -> Generator[int, PullResult,
 
 
 def _search_downwards(late: int, min_offset: int, timestamp_ms: int) -> Generator[int, PullResult, tuple[int, int]]:
-    """Probe downwards in doubling steps from ``late``, an offset from which on no message is early (stored before
-    ``timestamp_ms``). Return the offset of an early message, else one before the first message, and an offset above it
-    from which on no message is early."""
+    """Probe downwards in doubling steps from ``late``; from there on no message is early (stored before
+    ``timestamp_ms``). Return the offset of an early message (one before the first message if none is), and an offset
+    above it from which on no message is early."""
     step = 1
     while late > min_offset:
         probe_offset = max(late - step, min_offset)

@@ -186,6 +186,7 @@ def _route_rpc(topic: str, address: str) -> Rpc[TopicRoute]:
     OptionError[NOT_A_NAME_SERVER] if the response shows another kind of server, such as a broker."""
 
     def decode(response: RemotingCommand) -> TopicRoute:
+        """Return the route, proxied if from a proxy. Raises the errors of ``_route_rpc``."""
         _check_kind(RequestCode.GET_ROUTEINFO_BY_TOPIC, response, address)
         if meaning_of(RequestCode.GET_ROUTEINFO_BY_TOPIC, response) is Meaning.EMPTY:
             raise RouteError("TOPIC_NOT_FOUND", topic=topic, address=address)
@@ -256,4 +257,5 @@ def _must_try_next(error: RocketMQError) -> bool:
 
 
 def _command(code: int, fields: dict[str, str] | None = None) -> RemotingCommand:
+    """Return a request, which is not sent; without ``fields`` it has none."""
     return RemotingCommand(code, fields=fields or {})

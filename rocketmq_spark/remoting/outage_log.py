@@ -83,7 +83,7 @@ class Throttle:
 class Outage:
     """An outage of one resource, in progress. ``resource``: its name as in "Waiting for ...". Times in ms.
 
-    ``until_ms``: when it ends the query or task; None: never. ``key``: first word of its log lines. ``quiet_ms``:
+    ``until_ms``: deadline, which ends the query or task, or None. ``key``: first word of its log lines. ``quiet_ms``:
     shorter outages are not logged.
     """
 
@@ -112,7 +112,7 @@ class LogLine(NamedTuple):
 
 @dataclass(slots=True)
 class _Logged:
-    """An outage whose start was logged. ``over_ms``: when it ended. ``is_dropped``: the resource is no longer used."""
+    """An outage whose start was logged. ``over_ms``: end or None. ``is_dropped``: the resource is no longer used."""
 
     key: str
     since_ms: int
@@ -200,7 +200,7 @@ def _by_key(
 
 def _ends(ended: Mapping[str, _Logged], how: str, *, by: str = "") -> list[LogLine]:
     """Return an INFO line for each key and kind of end, recovered or dropped, with the resources and the longest
-    duration. ``how``: first word for a recovered outage; ``by``: keys of the outages that replaced it, else empty."""
+    duration. ``how``: first word for a recovered outage; ``by``: keys of the outages that replaced it, or ""."""
     groups: dict[tuple[str, bool], dict[str, int]] = {}
     for resource, logged in ended.items():
         lasted_ms = (logged.over_ms or 0) - logged.since_ms

@@ -85,6 +85,7 @@ class TailWatch:
         ``on_change``."""
 
         def on_response(response: PullResult | RocketMQError) -> None:
+            """Record that the poll ended. Unless it is NO_NEW_MSG, start a pause and call ``on_change``."""
             is_change = isinstance(response, RocketMQError) or response.status is not PullStatus.NO_NEW_MSG
             with self._lock:
                 self._armed.discard(queue)

@@ -87,5 +87,5 @@ def accepts_http2(address: str) -> bool | None:
 
 
 def is_http2(first: Buffer) -> bool:
-    """Return whether ``first``, the first bytes from a server, are HTTP/2; False for fewer than 9 bytes."""
+    """Return whether the ``first`` bytes from a server are HTTP/2; False for fewer than 9 bytes."""
     return bytes(first[_SETTINGS_AT : _SETTINGS_AT + len(_SETTINGS)]) == _SETTINGS
