@@ -150,6 +150,7 @@ class GrpcTransport:
         failed: dict[Addresses, RocketMQError] = {}
 
         def keep_alive(addresses: Addresses) -> None:
+            """Register or send a heartbeat; record a RocketMQError, and do not raise it."""
             try:
                 self._sessions[addresses].keep_alive()
             except RocketMQError as error:
@@ -315,6 +316,7 @@ def _call_concurrently(call: Callable[[T], None], arguments: Iterable[T]) -> Non
     errors: list[Exception] = []
 
     def run(argument: T) -> None:
+        """Call ``call``; record its exception, and do not raise it."""
         try:
             call(argument)
         except Exception as error:  # noqa: BLE001  # raised once all have ended

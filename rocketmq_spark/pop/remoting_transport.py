@@ -55,9 +55,9 @@ _BrokerOrError: TypeAlias = PopBroker | RocketMQError | None
 class RemotingTransport:
     """The ``Transport`` of one query over the remoting protocol, to the masters in routes of name servers.
 
-    Its handles are those of brokers. Checkpoints with other handles are rejected; messages of other handles in a spool
-    exist at no broker. Threads: any; ``refresh_routes`` is called by one thread, and finds which topics may be polled.
-    A poll that must wait for a connection or a ``RetentionCheck`` is sent by a thread ``rocketmq-pop-prepare``.
+    Its handles are those of brokers. Checkpoints with other handles are rejected; other handles in a spool count as no
+    longer valid. Threads: any; ``refresh_routes`` is called by one thread, and finds which topics may be polled. A poll
+    that must wait for a connection or a ``RetentionCheck`` is sent by a thread ``rocketmq-pop-prepare``.
     """
 
     route_refresh_interval_ms = ROUTE_REFRESH_INTERVAL_MS
@@ -352,8 +352,7 @@ def _target(handle: BrokerHandle) -> Target:
 
 
 def _ack_outcome(broker: _BrokerOrError, failure: RocketMQError | None) -> AckOutcome:
-    """Return the outcome for one handle: the error ``broker``, else ``failure``, the error of its broker's requests,
-    else True."""
+    """Return ``broker`` if it is an error, True if None (deleted topic); for a client its ``failure``, or True."""
     if isinstance(broker, PopBroker):
         return failure or True
     return broker or True

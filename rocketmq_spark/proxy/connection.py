@@ -67,6 +67,7 @@ class Connection:
             future = call.future(request, timeout=limit_ms / 1000, metadata=self._metadata())
 
         def result() -> A:
+            """Wait and return the response, whatever its status, or raise an error of the class."""
             try:
                 data = future.result()
             except grpc.RpcError as error:

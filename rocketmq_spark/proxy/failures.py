@@ -79,7 +79,7 @@ def check_control_response(data: bytes, address: str, request: str) -> None:
 
 
 def _reason(details: str) -> str:
-    """Return the specific part of gRPC's details: the text after the last colon, without general text and address."""
+    """Return the specific part of gRPC's details: the text after the last ": ", without general text and address."""
     _, _, reason = details.partition("last error: ")
     return (reason or details).rpartition(": ")[2]
 

@@ -275,6 +275,7 @@ class Session:
         pending = connection.submit("ChangeInvisibleDuration", request, pb.ChangeInvisibleDurationResponse)
 
         def result() -> str | None:
+            """Wait and return the new receipt handle, or None if ``handle`` is not valid."""
             with self._tracking_failures(connection):
                 response = pending.result()
                 if is_unknown_handle(response.status):
