@@ -37,6 +37,7 @@ class GroupLock:
 
         @contextmanager
         def hold() -> Iterator[Membership]:
+            """Hold the lock during the block, and publish the membership's state at its end."""
             with lock:
                 try:
                     yield membership

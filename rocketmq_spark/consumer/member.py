@@ -331,6 +331,7 @@ class Member:
             return
 
         def on_pulled(response: PullResult | RocketMQError) -> None:
+            """Queue an operator's reset for the next ``group_lock``, then call ``on_response``."""
             if isinstance(response, PullResult) and response.reason == OFFSET_RESET:
                 self._reported_resets.put((queue, response.next_begin_offset))
             on_response(response)

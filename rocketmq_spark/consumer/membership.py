@@ -246,7 +246,7 @@ class Membership:
 
     def _add(self, queues: Collection[MessageQueue]) -> None:
         """Own and log ``queues``. With ``consumeOrderly`` request their locks first, wait, and own only granted queues.
-        A denied queue is AWAITING_LOCK. A queue that was, and is neither granted nor denied now, is NOT_OWNED."""
+        A denied queue is AWAITING_LOCK. An AWAITING_LOCK one neither granted nor denied becomes NOT_OWNED."""
         if self._options.consume_orderly:
             self._last_view = None
             denied = self._locks.lock(queues)

@@ -190,9 +190,9 @@ class SubscriptionCheck:
         return self._our_checkpoint is not None and self._checkpoints[client_id] == self._our_checkpoint
 
     def difference(self) -> MembershipError | None:
-        """Return, not raise, an error for the first inconsistent member by client ID, or None if no reported member
-        differs. MembershipError[INCONSISTENT_SUBSCRIPTION] names both subscriptions, else
-        MembershipError[INCONSISTENT_GROUP_SETTINGS] the settings that differ, else MembershipError[CHECKPOINT_SHARED] a
+        """Return, not raise, for the first inconsistent member by client ID the first of these errors, or None if no
+        reported member differs. MembershipError[INCONSISTENT_SUBSCRIPTION] names both subscriptions,
+        MembershipError[INCONSISTENT_GROUP_SETTINGS] the settings that differ, MembershipError[CHECKPOINT_SHARED] a
         member with the same checkpoint. Ignores the retry topic."""
         for client_id, theirs in sorted(self._theirs.items()):
             if self._differs(client_id):
