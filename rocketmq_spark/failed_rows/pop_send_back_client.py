@@ -123,6 +123,7 @@ def arrow_function(client: PopSendBackClient) -> Callable[..., pa.Array]:
     from pyspark import TaskContext
 
     def send(*columns: pa.Array) -> pa.Array:
+        """Send back messages; return null for each that was sent back, else the reason."""
         client.set_log_context(**task_log_context(TaskContext.get()))
         messages = [FailedMessage(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
         return pa.array(client.try_send_back_all(messages), pa.string())

@@ -62,6 +62,7 @@ def _at(*path: str) -> Callable[[Fields], Values]:
     True as 1. It returns [] where a key is missing or the value is null."""
 
     def values(fields: Fields) -> Values:
+        """Return [((), the number at ``path``)]; [] if it is missing or null."""
         value: Any = fields
         for name in path:
             value = value.get(name) if isinstance(value, Mapping) else None
@@ -75,6 +76,7 @@ def _by_queue(name: str, factor: float = 1) -> Callable[[Fields], Values]:
     ``lagByQueue``. The number is its field ``name`` times ``factor``. It returns [] without ``lagByQueue``."""
 
     def values(fields: Fields) -> Values:
+        """Return ((topic, broker, queue ID), number) for each queue of ``lagByQueue``."""
         return [(queue, lag[name] * factor) for queue, lag in _queues(fields.get("lagByQueue"))]
 
     return values
@@ -85,6 +87,7 @@ def _by_condition(name: str) -> Callable[[Fields], Values]:
     entry in ``lost.byCondition``; [] without ``lost.byCondition``."""
 
     def values(fields: Fields) -> Values:
+        """Return ((condition,), number) for each condition of ``lost.byCondition``."""
         lost: Mapping[str, Any] = fields.get("lost", {}).get("byCondition", {})
         return [((condition,), float(counts[name])) for condition, counts in lost.items()]
 
@@ -120,6 +123,7 @@ def _earliest(name: str) -> Callable[[Fields], Values]:
     ``outages``, in seconds since 1970. It returns [] if no outage has one."""
 
     def values(fields: Fields) -> Values:
+        """Return [((), the earliest time in seconds since 1970)]; [] if no outage has one."""
         times = [_epoch_s(outage[name]) for outage in fields.get("outages", ()) if outage[name] is not None]
         return [((), min(times))] if times else []
 

@@ -111,6 +111,7 @@ def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
     """Return a parser that returns texts matching ``pattern`` in full, and raises ValueError for other ones."""
 
     def parse(text: str) -> str:
+        """Return ``text`` unchanged. Raises ValueError if it does not match ``pattern`` in full."""
         if not pattern.fullmatch(text):
             raise ValueError
         return text
@@ -232,6 +233,7 @@ def _positions(named: Mapping[str, int], unnumbered: Mapping[str, int]) -> Calla
     words = {**named, **unnumbered}
 
     def position(value: Any) -> int:
+        """Return a word's position, or a valid number unchanged. Raises ValueError for other values."""
         if isinstance(value, str) and value.lower() in words:
             return words[value.lower()]
         is_valid = type(value) is int and (0 <= value < 2**63 or value in named.values())
@@ -240,6 +242,7 @@ def _positions(named: Mapping[str, int], unnumbered: Mapping[str, int]) -> Calla
     of_queues = _by_topic(position)
 
     def parse(text: str) -> QueuePositions:
+        """Return the position of a word for all queues, or those in JSON. Raises ValueError for other text."""
         return QueuePositions(words[text.lower()]) if text.lower() in words else of_queues(text)
 
     return parse
@@ -255,6 +258,7 @@ def _by_topic(position: Callable[[Any], int]) -> Callable[[str], QueuePositions]
     each value. The parser raises ValueError for any other text, repeated names and empty objects."""
 
     def parse(text: str) -> QueuePositions:
+        """Return the positions in JSON by topic and queue. Raises ValueError for any other text."""
         topics: list[tuple[str, int]] = []
         queues: list[tuple[MessageQueue, int]] = []
         try:
@@ -309,6 +313,7 @@ def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
     """Return the kind of an integer in ``[minimum, maximum]``; its parser raises ValueError for any other text."""
 
     def parse(text: str) -> int:
+        """Return the integer. Raises ValueError for other text, or one out of range."""
         value = int(_matching(_INTEGER)(text))
         return value if minimum <= value <= maximum else _reject()
 

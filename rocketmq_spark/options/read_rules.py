@@ -108,6 +108,7 @@ def _only_with_group(name: str, attribute: str, default: object, explanation: st
     ``default``; ``explanation`` ends the error's reason."""
 
     def when(options: Any) -> bool:
+        """Return whether ``assign`` is given and the option's value is not ``default``."""
         return bool(options.assigned is not None and getattr(options, attribute) != default)
 
     reason = f"A non-default '{name}' requires 'subscribe': with 'assign' the query joins no group, and {explanation}"

@@ -121,6 +121,7 @@ def _only_by_queue(name: str, attribute: str, default: object, explanation: str)
     than ``default``; ``explanation`` ends the error's reason."""
 
     def when(options: Any) -> bool:
+        """Return whether load balancing is message-based and the option's value is not ``default``."""
         return bool(options.is_message_based and getattr(options, attribute) != default)
 
     reason = f"A non-default '{name}' requires 'loadBalance=queue': with 'message', {explanation}"

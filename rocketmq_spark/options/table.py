@@ -157,6 +157,7 @@ def accepted_by(*calls: str) -> Callable[[type[T]], type[T]]:
     (``ACCEPTED_BY``), for ``USES`` and for errors. It returns the class unchanged."""
 
     def register(table: type[T]) -> type[T]:
+        """Register ``calls`` for ``table``, and return it unchanged."""
         ACCEPTED_BY[table] = calls
         return table
 
