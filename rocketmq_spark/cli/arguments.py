@@ -27,6 +27,7 @@ def argument_type(parse: Callable[[str], T], expected: str) -> Callable[[str], T
     the text and ``expected``, in place of its ValueError."""
 
     def parse_argument(text: str) -> T:
+        """Return the parsed text, or raise argparse.ArgumentTypeError."""
         try:
             return parse(text)
         except ValueError:

@@ -50,6 +50,7 @@ def query_lag(cluster: ClusterClient, groups: Sequence[str], topics: Collection[
     unavailable: dict[str, str] = {}
 
     def on_failure(broker_name: str, error: RocketMQError) -> None:
+        """Record the text of a broker's first error."""
         unavailable.setdefault(broker_name, str(error))
 
     rows = Inspector(cluster, on_failure).group_rows(groups, topics)

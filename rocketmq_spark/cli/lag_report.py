@@ -79,8 +79,8 @@ def total_of(rows: Sequence[GroupRow]) -> GroupLag:
 
 
 def _age(lag: int, lag_ms: int | None) -> str | None:
-    """Return ``lag_ms``, the age of the oldest of ``lag`` messages, as text with a unit, "unknown" for None; return
-    None without lag."""
+    """Return ``lag_ms`` as text with a unit, "unknown" for None; return None if ``lag`` is 0. ``lag_ms``: age of the
+    oldest message."""
     if lag == 0:
         return None
     return UNKNOWN if lag_ms is None else age_text(lag_ms)

@@ -131,7 +131,7 @@ def _write(
     """Set the group's offset of ``queue`` at ``broker``, and wait. A group without members gets a reset from RocketMQ
     5, which a Spark query with a checkpoint obeys. Commit the offset instead while the group has members, and on
     RocketMQ 4 or an unknown version. Commit it too if the broker refuses the reset because the group is offline, as
-    brokers without ``useServerSideResetOffset`` do. Raises the RocketMQError of a request that fails otherwise."""
+    brokers without ``useServerSideResetOffset`` do. Raises the RocketMQError of any other failure."""
     if not has_members and cluster.version(broker.address) >= V5_0_0_SNAPSHOT:
         try:
             broker.restore_reset(group, queue, offset)

@@ -21,8 +21,8 @@ def reason_to_leave(
     letter: StoredMessage, topic: str | None, reason_unusable: Callable[[str], str | None], *, is_chosen: bool
 ) -> str | None:
     """Return why a dead letter is not sent, or None if it is. ``topic``: its ``target_of``. ``reason_unusable``:
-    returns why nothing can be sent to a topic, or None; called last. ``is_chosen``: whether the user named the letter;
-    letters of ``badMessages`` are left otherwise."""
+    returns why nothing can be sent to a topic, or None; called last. ``is_chosen``: the user named the letter; if not,
+    letters of ``badMessages`` are left."""
     if isinstance(letter, UndecodableMessage):
         return f"it is undecodable: {letter.problem}"
     if PROBLEM in letter.properties and not is_chosen:

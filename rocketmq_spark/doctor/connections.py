@@ -23,7 +23,7 @@ _EXPIRED: Final = "expired"
 
 
 class _Server(NamedTuple):
-    """``title`` such as "name server ns:9876"; ``advice``: where its address comes from."""
+    """``title`` such as "name server ns:9876"; ``advice``: how to fix its address."""
 
     area: Area
     title: str

@@ -53,8 +53,7 @@ class Environment(NamedTuple):
 class Trial(NamedTuple):
     """A request of the job, sent without effect, and the error with which it failed.
 
-    ``action`` of ACL 2.0 that it requires; ``purpose``: what the job uses it for; ``is_required``: the job fails
-    without it.
+    ``action`` of ACL 2.0 that it requires; ``purpose``: its use by the job; ``is_required``: the job fails without it.
     """
 
     action: str
@@ -66,7 +65,7 @@ class Trial(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
     """One broker of the routes. ``failure``: why no request succeeds. ``version``: RocketMQ's number, 0 if unknown.
-    ``clock_ahead_ms``: how far at least its clock is ahead of this machine's, negative if behind, or None if unknown.
+    ``clock_ahead_ms``: minimum by which its clock is ahead of this machine's, negative if behind, or None if unknown.
     ``switches``, ``connections``: of the job's group, or None if unknown, or without a group. ``bounds``: of the queues
     of the job's topics. ``committed``: the group's offsets of them, requested later. Without a queue: unknown."""
 

@@ -169,9 +169,8 @@ class _Replicas:
         )
 
     def _unusable(self, slave: BrokerFacts) -> tuple[Diagnosis, bool] | None:
-        """Return the diagnosis of a slave that does not serve, of its failure, its version or its first refusal, and
-        whether the job fails when it reads there. None if it serves. A refusal that the master sent too has its own
-        diagnosis."""
+        """Return the diagnosis of a slave that does not serve (its failure, version or first refusal), and whether the
+        job fails when it reads there. None if it serves. A refusal that the master sent too has its own diagnosis."""
         if slave.failure is not None:
             return slave_failure_diagnosis(self._servers, slave), _is_permanent(slave.failure)
         if slave.version and slave.version < V4_9_0_SNAPSHOT:
@@ -248,7 +247,7 @@ def _facts_of(checked: tuple[BrokerFacts, ...], name: str, address: BrokerAddres
 
 
 def _key(trial: Trial) -> tuple[str, str, str]:
-    """Return what two trials have in common whose refusals are the same: purpose, condition and code."""
+    """Return a key, equal for trials with the same refusal: purpose, condition and code."""
     error = trial.error
     code = str(error.code) if isinstance(error, BrokerError) else ""
     return trial.purpose, "" if error is None else error.condition, code

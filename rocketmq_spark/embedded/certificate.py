@@ -35,7 +35,7 @@ class ServerCertificate:
 
     def java_options(self) -> tuple[str, ...]:
         """Return JVM options with which servers accept only TLS connections, with this certificate, and clients in the
-        JVM, such as those of brokers, use TLS."""
+        JVM use TLS, such as those of brokers."""
         settings = {
             "tls.server.mode": "enforcing",
             "tls.enable": "true",
