@@ -70,6 +70,7 @@ def of_property(name: str) -> Column:
 
 
 def _unchanged(value: Any) -> object:
+    """Return ``value`` itself."""
     return value
 
 

@@ -45,8 +45,8 @@ def clock_ahead_ms(clock_ms: int, sent_ms: int, received_ms: int) -> int:
     """Return by how many ms, at least, a broker's clock is ahead of this machine's. The number is negative if it is
     behind, and 0 if both may be equal.
 
-    ``clock_ms``: as ``decode_clock`` returns it. ``sent_ms``, ``received_ms``: when the request was sent and the
-    response received, by this machine's clock.
+    ``clock_ms``: as ``decode_clock`` returns it. ``sent_ms``, ``received_ms``: times of request and response, by this
+    machine's clock.
     """
     if clock_ms > received_ms:
         return clock_ms - received_ms

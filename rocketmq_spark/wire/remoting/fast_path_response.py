@@ -3,8 +3,8 @@
     {"code":0,"extFields":{"nextBeginOffset":"64","maxOffset":"900", ...},"flag":1,"opaque":7,"remark":"FOUND", ...}
 
 Matching a header against a template costs a fraction of parsing it. The general codec defines the meaning. A template
-is made only if template and codec read the same from its header with other numbers. The codec decodes all headers that
-do not match.
+is made only if it and the codec read the same from a copy of its header with other numbers. The codec decodes all other
+headers.
 """
 
 from __future__ import annotations
