@@ -22,6 +22,8 @@ CLUSTER: Final = "rocketmq_spark.embedded.cluster.EmbeddedCluster"
 FOR_USERS: Final = {
     "rocketmq_spark.failed_rows.send_back.send_back": "the package's __init__ loads it by name",
     "rocketmq_spark.source.stream.available_now_runs.run_available_now": "the same",
+    "rocketmq_spark.metrics.lag_figure.LagFigure._repr_png_": "a notebook calls it",
+    "rocketmq_spark.metrics.lag_plot.plot_lag": "what users call in a notebook",
     "rocketmq_spark.metrics.prometheus.PrometheusListener": "what users add to a Spark session",
     "rocketmq_spark.metrics.prometheus.PrometheusListener.describe": "a registry calls it",
     "rocketmq_spark.embedded.pytest_plugin.rocketmq_*": "pytest runs a fixture by name",
