@@ -653,8 +653,8 @@ RULES: Final = (
         ChangingGroup,
     ),
     Rule(
-        "a plan raises the broker only over the connection of its refresh",
-        Parts(planner=without.RaisesOverAnyConnection),
+        "a plan raises the broker only over the connection of its refresh, and by responses over it",
+        Parts(planner=without.RaisesOverAnyConnection, membership=without.UsesAnyResponse),
         a_tail_lost_in_the_middle_of_a_plan,
         Violation.LOST,
         None,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from connector_tests.support.misled_group import BEYOND
 from connector_tests.support.simulated_query import Lent, SimulatedMember, SourceRunner
@@ -29,6 +29,8 @@ from rocketmq_spark.source.stream.planning import Position
 from rocketmq_spark.source.stream.position_resolution import PositionResolution
 from rocketmq_spark.source.stream.queue_identity import VerifiedQueues
 from rocketmq_spark.source.stream.topic_starts import TopicStarts
+
+T = TypeVar("T")
 
 Stored = Mapping[MessageQueue, int | None]
 Resolved = tuple[MetadataSnapshot, dict[MessageQueue, Position]]
@@ -123,6 +125,19 @@ class TrustsAddresses(Membership):
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self.client._identities = _TrustingNames(self.client._cluster, self.client._cluster.routes.master)
+
+
+class UsesAnyResponse(Membership):
+    """A response counts though the connection of its request was lost meanwhile."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.client._identities = _AnyResponse(self.client._cluster, self.client._cluster.routes.master)
+
+
+class _AnyResponse(BrokerIdentities):
+    def verify_response(self, broker_name: str, future: Future[T]) -> Future[T]:
+        return future
 
 
 class _TrustingNames(BrokerIdentities):
