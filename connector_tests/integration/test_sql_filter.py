@@ -178,7 +178,7 @@ KEYS = ("order-7", "order-71", "order-8 order-7", "order-7 x", "Order-7", "my-or
 
 
 def test_keys_and_ids_select_the_messages_of_a_scan(cluster: EmbeddedCluster) -> None:
-    """Of messages that brokers gave an ID, and of those of a batch, which have none."""
+    """Of single messages, and of those of a batch, whose properties brokers store unseen."""
     topic = cluster.create_topic(unique_name("keyed"), queues=1)
     with closing(Topic(cluster, topic)) as handle:
         for keys in KEYS:
@@ -189,8 +189,9 @@ def test_keys_and_ids_select_the_messages_of_a_scan(cluster: EmbeddedCluster) ->
 
     def rows(expression: str, expression_type: str = "SQL92") -> list[dict[str, Any]]:
         given = {"subExpression": expression, "expressionType": expression_type}
-        options = BatchReadOptions.parse({"namesrvAddr": cluster.namesrv_addr, "subscribe": topic} | given)
-        schema = default_schema(property_columns=("UNIQ_KEY",))
+        given |= {"namesrvAddr": cluster.namesrv_addr, "subscribe": topic, "propertyColumns": "UNIQ_KEY"}
+        options = BatchReadOptions.parse(given)
+        schema = default_schema(property_columns=options.property_columns)
         batches = read_ranges([QueueRange(queue, 0, 2 * len(KEYS))], options, schema)
         return [row for batch in batches for row in batch.to_pylist()]
 
@@ -201,9 +202,8 @@ def test_keys_and_ids_select_the_messages_of_a_scan(cluster: EmbeddedCluster) ->
         literal = key.replace("'", "''")
         assert len(expected) == count
         assert [row for row in rows(f"KEYS CONTAINS '{literal}'") if has_key(row, key)] == expected
-    with_id = [row for row in scanned if row["UNIQ_KEY"] is not None]
-    assert len(with_id) == len(KEYS)
-    assert [rows(f"UNIQ_KEY = '{row['msgId']}'") for row in with_id] == [[row] for row in with_id]
+    assert [row["UNIQ_KEY"] for row in scanned] == [row["msgId"] for row in scanned]
+    assert [rows(f"UNIQ_KEY = '{row['msgId']}'") for row in scanned] == [[row] for row in scanned]
 
 
 def has_key(row: Mapping[str, Any], key: str) -> bool:
