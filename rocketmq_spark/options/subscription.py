@@ -41,9 +41,9 @@ class SubscriptionOptions(ReceiveOptions):
         required=True,
         doc="Consumer group of the query. With `loadBalance=queue` the query joins the group as one member, which "
         "RocketMQ's admin tools list. The group's committed offsets show its progress, except with "
-        "`messageModel=BROADCASTING`. `spark.read` joins no group and commits no offsets. It accepts the option only "
-        "with `group` in `startingOffsets` or `endingOffsets`, and with `accessKey`: it then pulls with the "
-        "permissions of that group; by default it uses `TOOLS_CONSUMER`. "
+        "`messageModel=BROADCASTING`. `spark.read` joins no group and commits no offsets. It accepts the option "
+        "for two purposes: for `group` in `startingOffsets` or `endingOffsets`, and, if `accessKey` is set, to pull "
+        "with the permissions of that group instead of `TOOLS_CONSUMER`. "
         "With `view`, it is the group that the view shows.",
     )
     instance_name: str | None = option(
