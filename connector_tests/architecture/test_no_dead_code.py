@@ -58,6 +58,7 @@ FOR_TESTS: Final = {
 PARAMETERS_FOR_USERS: Final = {
     f"{CLUSTER}*(*=)": "documented for who tests with an embedded cluster",
     "rocketmq_spark.failed_rows.send_back.send_back(*=)": "documented",
+    "rocketmq_spark.metrics.lag_plot.plot_lag(by=)": "documented",
     "rocketmq_spark.source.stream.graceful_stop.stop(timeout_s=)": "documented",
     "rocketmq_spark.source.stream.available_now_runs.run_available_now(start=)": "documented",
     "rocketmq_spark.wire.arrow.*.*ColumnDecoder(is_unfiltered=)": "given to whichever of the two was chosen",
