@@ -28,6 +28,7 @@ unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_SUBMIT_ARGS
 
 $(STAMP): setup.py
 	$(PYTHON) -m venv $(VENV)
+	@echo "installing PySpark and the tools of the tests into $(VENV): about 1 GB"
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	ROCKETMQ_SPARK_BUILD_NATIVE=0 $(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	touch $@
