@@ -206,7 +206,7 @@ class SubscriptionOptions(ReceiveOptions):
         default=TAG,
         doc="Type of `subExpression`: `TAG` (default), tags, or `SQL92`, an expression over properties. `SQL92` needs "
         "`enablePropertyFilter=true` on every broker of the topics. The query fails before it reads if a broker does "
-        "not have that setting, or rejects the expression.",
+        "not have that setting, or rejects the expression. Over `endpoints` the setting is not checked.",
     )
     reads_retry_topic: bool = option(
         "retryTopic",
