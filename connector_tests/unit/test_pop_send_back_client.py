@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from connector_tests.support.log_lines import outage_text
-from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from connector_tests.support.refusals import refused
+from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.failed_rows import pop_send_back_client
 from rocketmq_spark.failed_rows.pop_send_back_client import (
     LEVELS_S,
@@ -30,14 +31,7 @@ HANDLE = "0 1795445135749 60000 3 0 broker-a 0 7 4711"
 UNRESPONSIVE = TransportError("RESPONSE_TIMED_OUT", address="a:1", request="CHANGE", timeout_ms=1, opaque=1)
 MISSING = RouteError("TOPIC_NOT_FOUND", topic="T", address="n:9876")
 LOST_ROUTE = RouteError("TOPIC_UNAVAILABLE.NO_ROUTE", topic="T", address="n:9876", brokers="broker-a (a:1)")
-FORBIDDEN = BrokerError(
-    "BROKER_ERROR",
-    address="a:1",
-    request="CHANGE",
-    code=ResponseCode.NO_PERMISSION,
-    code_name="NO_PERMISSION",
-    remark="",
-)
+FORBIDDEN = refused(ResponseCode.NO_PERMISSION)
 Called = tuple[ReceiptHandle, int, bool]
 
 
