@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
+from zipimport import zipimporter
 
 import pyspark.version
 
@@ -86,3 +87,14 @@ def max_rows(limit: ReadLimit) -> int | None:
     if isinstance(limit, ReadAllAvailable):
         return None
     raise OptionError("INVALID_OPTION_VALUE", option="read limit", value=repr(limit), expected="maxOffsetsPerTrigger")
+
+
+def forget_zip_importers() -> None:
+    """Remove the importers of zip archives from Python's cache; the next import creates what it needs.
+
+    Spark 4.0 and 4.1 call ``importlib.invalidate_caches`` in each task. Each cached importer then reads the directory
+    of its archive again: with ``pyspark.zip`` 0.1 s of CPU time a task. Source: ``zipimport.invalidate_caches``.
+    """
+    for path, importer in list(sys.path_importer_cache.items()):
+        if isinstance(importer, zipimporter):
+            sys.path_importer_cache.pop(path, None)

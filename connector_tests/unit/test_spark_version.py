@@ -6,13 +6,16 @@ import os
 import platform
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from zipfile import ZipFile
+from zipimport import zipimporter
 
 import pytest
 
 from connector_tests.support.timeouts import PROCESS_S
-from rocketmq_spark.spark_version import HAS_READ_LIMITS, ReadMaxRows
+from rocketmq_spark.spark_version import HAS_READ_LIMITS, ReadMaxRows, forget_zip_importers
 
 ROOT = Path(__file__).parents[2]
 OF_3_5 = {
@@ -58,3 +61,17 @@ def test_spark_without_python_sources_names_the_version_needed(path_of_3_5: str,
 def test_read_limits_are_those_of_spark_where_it_has_them() -> None:
     assert (find_spec("pyspark.sql.streaming.datasource") is not None) == HAS_READ_LIMITS
     assert ReadMaxRows(5).max_rows == 5
+
+
+def test_without_cached_zip_importers_modules_of_an_archive_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ZipFile(tmp_path / "modules.zip", "w") as archive:
+        archive.writestr("first_in_archive.py", "VALUE = 1")
+        archive.writestr("second_in_archive.py", "VALUE = 2")
+    monkeypatch.syspath_prepend(str(tmp_path / "modules.zip"))
+    assert import_module("first_in_archive").VALUE == 1
+    assert [one for one in sys.path_importer_cache.values() if isinstance(one, zipimporter)]
+    forget_zip_importers()
+    assert [one for one in sys.path_importer_cache.values() if isinstance(one, zipimporter)] == []
+    assert import_module("second_in_archive").VALUE == 2

@@ -18,7 +18,7 @@ from rocketmq_spark.diagnostics import raising_without_traceback, set_log_contex
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink.columns import columns_and_ids
-from rocketmq_spark.spark_version import DataSourceStreamArrowWriter
+from rocketmq_spark.spark_version import DataSourceStreamArrowWriter, forget_zip_importers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,6 +100,7 @@ def _write(
     from rocketmq_spark.sink.batch_sender import BatchSender
     from rocketmq_spark.sink.write_task import Columns, WriteTask, write_rows
 
+    forget_zip_importers()
     context = _task_context()
     topic = {} if options.topic is None else {"topic": options.topic}
     set_log_context(options.log_level, producerGroup=options.producer_group, **topic, **task_log_context(context))

@@ -26,6 +26,7 @@ from rocketmq_spark.source.range_decoding import in_parts
 from rocketmq_spark.source.range_reader import RangeReader
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.source.task_record import TaskRecord
+from rocketmq_spark.spark_version import forget_zip_importers
 from rocketmq_spark.wire.body.task_report import Recipient
 
 SMALL_BATCH_ROWS: Final = 4_096
@@ -63,6 +64,7 @@ def read_ranges(
     Raises DataLossError (``failOnDataLoss``), TransportError[LOGGED_BATCH_UNREADABLE], RemoteProtocolError
     [UNDECODABLE_MESSAGE_BODY | SQL_FILTER_UNUSABLE | CORRUPT_MESSAGE.QUEUE], what ``DeadLetterSender.send`` does.
     """
+    forget_zip_importers()
     client = shared_pull_client(options)
     puller_for = partial(
         _puller,

@@ -18,6 +18,7 @@ from rocketmq_spark.source.pop.message_tasks import Part, extra_string_columns
 from rocketmq_spark.source.range_decoding import COMMIT_LOG_OFFSET, in_parts
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.source.undecodable_messages import ClientOf, UndecodablePopMessages
+from rocketmq_spark.spark_version import forget_zip_importers
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 from rocketmq_spark.wire.arrow.columns import BatchTooLargeError, ColumnDecoder
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
@@ -40,6 +41,7 @@ def read_parts(
 
     Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] (with ``fail``, and for a proxy's message with ``deadLetter``),
     [CORRUPT_MESSAGE.RESPONSE] or [MALFORMED_RESPONSE.BODY], and what ``DeadLetterSender`` does."""
+    forget_zip_importers()
     target, columns = arrow_schema(schema), canonical_names(schema, extra_string_columns(options))
     tags = tags_of(options.message_filter)
     policy = UndecodablePopMessages(options, client_of)
