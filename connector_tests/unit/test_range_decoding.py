@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pyarrow as pa
 import pytest
 
@@ -13,7 +11,9 @@ from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange, RangeKind
 from rocketmq_spark.source import range_decoding
 from rocketmq_spark.source.range_decoding import (
+    DecodedRanges,
     ExpectedOffsets,
+    PlaceCheck,
     RangeDecoder,
     ShiftedOffsetsError,
     drop_duplicates,
@@ -60,56 +60,67 @@ def filtered(*rows: tuple[int, int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"queueOffset": offsets, "commitLogOffset": places})
 
 
-def limit_of(limit: int | None) -> Callable[[int], int | None]:
-    """Of the last message before offset 9, which is at 80 of the commit log: 81 if it is stored for a later offset."""
-
-    def limit_at(offset: int) -> int | None:
-        assert offset == 8
-        return limit
-
-    return limit_at
+@pytest.mark.parametrize(
+    ("rows", "kept", "later_place"),
+    [
+        ([], [], None),
+        ([(2, 20), (3, 30), (8, 80)], [2, 3, 8], None),
+        ([(2, 20), (3, 30), (3, 30), (8, 80), (2, 20)], [2, 3, 8], None),
+        ([(2, 20), (3, 20), (4, 20), (2, 20), (3, 20)], [2, 3, 4], None),
+        ([(7, 70), (8, 70), (9, 70)], [7, 8], None),
+        ([(2, 20), (9, 81)], [2], 81),
+        ([(2, 20), (9, 90), (12, 120), (2, 20), (8, 80), (9, 90)], [2, 8], 90),
+        ([(2, 20), (7, 80), (8, 80), (9, 80), (10, 80), (11, 110)], [2, 7, 8], 110),
+        ([(2, 20), (9, 80), (10, 80)], [2], 80),
+        ([(7, 70), (8, 70), (9, 70), (12, 120)], [7, 8], 120),
+        ([(9, 79)], [], 79),
+    ],
+)
+def test_rows_of_filtered_responses_come_once(
+    rows: list[tuple[int, int]], kept: list[int], later_place: int | None
+) -> None:
+    """Inner batches reach beyond the end: the last message, with all of its tags or not, and one that a producer wrote
+    over the offsets of messages that do not match."""
+    placed, condition = placed_rows(filtered(*rows), 1, 9)
+    assert placed.column(0).to_pylist() == kept
+    assert condition == (None if later_place is None else PlaceCheck(1, 8, later_place))
 
 
 @pytest.mark.parametrize(
-    ("rows", "kept"),
+    "rows",
     [
-        ([], []),
-        ([(2, 20), (3, 30), (8, 80)], [2, 3, 8]),
-        ([(2, 20), (3, 30), (3, 30), (8, 80), (2, 20)], [2, 3, 8]),
-        ([(2, 20), (3, 20), (4, 20), (2, 20), (3, 20)], [2, 3, 4]),
-        ([(2, 20), (9, 81)], [2]),
-        ([(2, 20), (9, 90), (12, 120), (2, 20), (8, 80), (9, 90)], [2, 8]),
-        ([(2, 20), (7, 80), (8, 80), (9, 80), (10, 80), (11, 110)], [2, 7, 8]),
-        ([(2, 20), (9, 80), (10, 80)], [2]),
-        ([(7, 70), (8, 70), (9, 70), (12, 120)], [7, 8]),
+        [(0, 0), (1, 10), (2, 20), (5, 30), (6, 40), (7, 50), (6, 60), (7, 70), (8, 80)],
+        [(6, 40), (6, 60)],
+        [(5, 50), (7, 40)],
+        [(5, 50), (7, 40), (9, 90)],
     ],
 )
-def test_rows_of_filtered_responses_come_once(rows: list[tuple[int, int]], kept: list[int]) -> None:
-    """Inner batches reach beyond the end: the last message, with all of its tags or not, and one that a producer wrote
-    over the offsets of messages that do not match."""
-    assert placed_rows(filtered(*rows), 1, 9, limit_of(80)).column(0).to_pylist() == kept
+def test_messages_below_their_stored_offsets_are_detected(rows: list[tuple[int, int]]) -> None:
+    """The first: two messages that no consumer gets behind offset 2, and a restart of the broker behind offset 5."""
+    with pytest.raises(ShiftedOffsetsError) as raised:
+        placed_rows(filtered(*rows), 1, 9)
+    assert raised.value.begin_offset == 1
 
 
 @pytest.mark.parametrize(
     ("rows", "limit"),
-    [
-        ([(0, 0), (1, 10), (2, 20), (5, 30), (6, 40), (7, 50), (6, 60), (7, 70), (8, 80)], 80),
-        ([(6, 40), (6, 60)], 80),
-        ([(5, 50), (7, 40)], 80),
-        ([(5, 50), (9, 79)], 80),
-        ([(5, 50), (9, 80), (10, 100)], 81),
-        ([(8, 60), (9, 60), (10, 79)], 80),
-    ],
+    [([(5, 50), (9, 79)], 80), ([(5, 50), (9, 80), (10, 100)], 81), ([(8, 60), (9, 60), (10, 79)], 80)],
 )
-def test_messages_below_their_stored_offsets_are_detected(rows: list[tuple[int, int]], limit: int) -> None:
-    """The first: two messages that no consumer gets behind offset 2, and a restart of the broker behind offset 5."""
+def test_later_rows_below_the_limit_do_not_pass_the_check(rows: list[tuple[int, int]], limit: int) -> None:
+    """The last message before offset 9 is at 80 of the commit log, and its limit 81 if it is stored for a later one."""
+    _, condition = placed_rows(filtered(*rows), 1, 9)
+    assert condition is not None
+    condition.check(condition.later_place)
     with pytest.raises(ShiftedOffsetsError) as raised:
-        placed_rows(filtered(*rows), 1, 9, limit_of(limit))
+        condition.check(limit)
     assert raised.value.begin_offset == 1
 
 
 def test_a_last_message_that_was_deleted_shows_nothing() -> None:
-    assert placed_rows(filtered((5, 50), (9, 79)), 1, 9, limit_of(None)).column(0).to_pylist() == [5]
+    rows, condition = placed_rows(filtered((5, 50), (9, 79)), 1, 9)
+    assert rows.column(0).to_pylist() == [5]
+    assert condition is not None
+    condition.check(None)
 
 
 @pytest.mark.parametrize(
@@ -184,10 +195,21 @@ def range_decoder(implementation: str) -> RangeDecoder:
     return RangeDecoder(decoder, QueueRange(QUEUE, 0, 100))
 
 
+def rows_of(part: DecodedRanges, limit: int | None = None) -> list[pa.RecordBatch]:
+    """The rows, each after the condition on them, if the message at its position has this limit."""
+    found = []
+    for decoded in part.batches:
+        if isinstance(decoded, PlaceCheck):
+            decoded.check(limit)
+        else:
+            found.append(decoded[0])
+    return found
+
+
 def finish(subject: RangeDecoder) -> list[tuple[list[bytes], ExpectedOffsets]]:
     return [
-        ([body for batch, _ in batches for body in batch.column("body").to_pylist()], expected)
-        for expected, batches in subject.finish()
+        ([body for batch in rows_of(part) for body in batch.column("body").to_pylist()], part.expected)
+        for part in subject.finish()
     ]
 
 
@@ -315,7 +337,7 @@ def test_compressed_bodies_beyond_the_limit_are_decompressed_a_few_times(
     decoder = RangeDecoder(
         decoder_class(PYTHON)(names, broker_name="b", tags=None, is_unfiltered=is_unfiltered),
         QueueRange(QUEUE, 0, count),
-        None if is_unfiltered else limit_of(None),
+        is_unfiltered=is_unfiltered,
     )
     undecodable_offsets = range(0, count, count // undecodable_count) if undecodable_count else range(0)
     for begin in range(0, count, 32):
@@ -329,22 +351,20 @@ def test_compressed_bodies_beyond_the_limit_are_decompressed_a_few_times(
             for offset in range(begin, begin + 32)
         ]
         decoder.add(PulledRange(begin, begin + 32, memoryview(pull_body(*records))))
-    batches = [batch for part in decoder.finish() for batch, _ in part.batches]
+    batches = [batch for part in decoder.finish() for batch in rows_of(part)]
     assert [offset for batch in batches for offset in batch["queueOffset"].to_pylist()] == list(range(count))
     assert sum(batch["body"].null_count for batch in batches) == len(undecodable_offsets)
     assert max(batch["body"].nbytes for batch in batches) < 5_000
     assert len(bytes_of_all) / count < (2.5 if undecodable_count == 0 else 5)
 
 
-def filtered_decoder(
-    monkeypatch: pytest.MonkeyPatch, *responses: PulledRange, limit: int | None = None
-) -> RangeDecoder:
+def filtered_decoder(monkeypatch: pytest.MonkeyPatch, *responses: PulledRange) -> RangeDecoder:
     """It has all ``responses``. Four bodies are too many to decompress together, by one byte."""
     for module in (columns, undecodable):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 3_999)
     names = ("body", "queueOffset", "commitLogOffset")
     decoder = decoder_class(PYTHON)(names, broker_name="b", tags=None, is_unfiltered=False)
-    subject = RangeDecoder(decoder, QueueRange(QUEUE, 0, 9), lambda _offset: limit)
+    subject = RangeDecoder(decoder, QueueRange(QUEUE, 0, 9), is_unfiltered=False)
     for response in responses:
         subject.add(response)
     return subject
@@ -359,8 +379,8 @@ def response_to(begin_offset: int, end_offset: int, *stored: int) -> PulledRange
 
 def test_a_message_below_the_offset_where_bodies_are_split_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """That with the stored offset 4 is at 3: a message before it has no consumer, and the broker was restarted."""
-    subject = filtered_decoder(monkeypatch, response_to(0, 4, 0, 1, 2, 4), response_to(4, 9, 5, 6, 8), limit=80)
-    batches = [batch for part in subject.finish() for batch, _ in part.batches]
+    subject = filtered_decoder(monkeypatch, response_to(0, 4, 0, 1, 2, 4), response_to(4, 9, 5, 6, 8))
+    batches = [batch for part in subject.finish() for batch in rows_of(part, limit=80)]
     assert [offset for one in batches for offset in one["queueOffset"].to_pylist()] == [0, 1, 2, 4, 5, 6, 8]
 
 
@@ -368,12 +388,17 @@ def test_a_message_below_the_offset_where_bodies_are_split_comes_once(monkeypatc
 def test_messages_below_their_stored_offsets_are_detected_where_bodies_are_split(
     stored: tuple[int, ...], limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (part,) = filtered_decoder(monkeypatch, response_to(0, 9, *stored), limit=limit).finish()
+    (part,) = filtered_decoder(monkeypatch, response_to(0, 9, *stored)).finish()
     with pytest.raises(ShiftedOffsetsError) as raised:
-        list(part.batches)
+        rows_of(part, limit)
     assert raised.value.begin_offset == 0
 
 
 def test_messages_behind_a_range_are_no_others_where_bodies_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    (part,) = filtered_decoder(monkeypatch, response_to(0, 9, 0, 1, 2, 9), limit=80).finish()
-    assert [offset for one, _ in part.batches for offset in one["queueOffset"].to_pylist()] == [0, 1, 2]
+    (part,) = filtered_decoder(monkeypatch, response_to(0, 9, 0, 1, 2, 9)).finish()
+    assert [offset for one in rows_of(part, limit=80) for offset in one["queueOffset"].to_pylist()] == [0, 1, 2]
+
+
+def test_a_condition_precedes_the_rows_that_it_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
+    (part,) = filtered_decoder(monkeypatch, response_to(0, 9, 0, 1, 2, 9)).finish()
+    assert next(part.batches) == PlaceCheck(0, 8, 90)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,22 @@ class ShiftedOffsetsError(ValueError):
     def __init__(self, begin_offset: int) -> None:
         super().__init__(f"messages are at positions below their stored offsets, from {begin_offset} on or later")
         self.begin_offset = begin_offset
+
+
+class PlaceCheck(NamedTuple):
+    """Condition on rows of filtered responses, which only an unfiltered pull of the message at the offset ``position``
+    can check. Until it holds, the rows that follow may not be yielded. ``later_place``: commit log offset of the first
+    row beyond ``position``. ``begin_offset``: that of the pulled range."""
+
+    begin_offset: int
+    position: int
+    later_place: int
+
+    def check(self, limit: int | None) -> None:
+        """Raise ShiftedOffsetsError, with ``begin_offset``, if ``later_place`` is less than ``limit``: the commit log
+        offset of the message at ``position``, plus 1 if its stored queue offset is larger; None if unknown."""
+        if limit is not None and self.later_place < limit:
+            raise ShiftedOffsetsError(self.begin_offset)
 
 
 class ExpectedOffsets(NamedTuple):
@@ -108,42 +124,33 @@ def drop_duplicates(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.take(pa.array(first))
 
 
-def placed_rows(
-    batch: pa.RecordBatch, begin_offset: int, end_offset: int, place_limit_at: Callable[[int], int | None]
-) -> pa.RecordBatch:
-    """Return each row with a queue offset less than ``end_offset`` once, by ascending offset. The result is a slice of
-    ``batch``, not a copy, if its rows are unique and in order.
+def placed_rows(batch: pa.RecordBatch, begin_offset: int, end_offset: int) -> tuple[pa.RecordBatch, PlaceCheck | None]:
+    """Return each row with a queue offset less than ``end_offset`` once, by ascending offset, and a condition that the
+    caller must check, or None. The rows are a slice of ``batch``, not a copy, if they are unique and in order.
 
     ``batch`` has all rows of filtered responses to pulls of ``[begin_offset, end_offset)``. It may have later rows, of
-    ``end_offset`` or larger, and not of the last returned row's inner batch. If it has any,
-    ``place_limit_at(end_offset - 1)`` is called. It returns the limit: the commit log offset of the message at that
-    position, plus 1 if the message is stored with a larger queue offset; None if unknown.
+    ``end_offset`` or larger, and not of the last returned row's inner batch. If it has any, there is a condition.
 
     Raises ShiftedOffsetsError, with ``begin_offset``, if stored queue offsets do not ascend in the order of the commit
-    log, or if a later row's commit log offset is less than the limit.
+    log.
     """
     offsets, places = (batch.column(name).to_numpy() for name in (QUEUE_OFFSET, COMMIT_LOG_OFFSET))
-    order, count = _checked_order(offsets, places, begin_offset, end_offset, place_limit_at)
-    return batch.slice(0, count) if order is None else batch.take(pa.array(order[:count]))
+    order, count, condition = _checked_order(offsets, places, begin_offset, end_offset)
+    return batch.slice(0, count) if order is None else batch.take(pa.array(order[:count])), condition
 
 
 def _checked_order(
-    offsets: Positions,
-    places: Positions,
-    begin_offset: int,
-    end_offset: int,
-    place_limit_at: Callable[[int], int | None],
-) -> tuple[Positions | None, int]:
-    """Return the row numbers of ``_in_log_order(offsets, places)``, and how many of them, from the first on, have an
-    offset less than ``end_offset``. ``offsets`` and ``places`` are the rows' queue offsets and commit log offsets. For
-    the other arguments, and the cases that raise ShiftedOffsetsError, see ``placed_rows``."""
+    offsets: Positions, places: Positions, begin_offset: int, end_offset: int
+) -> tuple[Positions | None, int, PlaceCheck | None]:
+    """Return the row numbers of ``_in_log_order(offsets, places)``, how many of them, from the first on, have an offset
+    less than ``end_offset``, and the condition. ``offsets`` and ``places`` are the rows' queue offsets and commit log
+    offsets. For the other arguments, the condition, and the error, see ``placed_rows``."""
     order, offsets, places = _in_log_order(offsets, places)
-    count = int(np.searchsorted(offsets, end_offset))
-    beyond = places[count:][places[count:] > places[count - 1]] if count else places
-    limit = place_limit_at(end_offset - 1) if len(beyond) else None
-    if np.any(offsets[1:] <= offsets[:-1]) or (limit is not None and beyond[0] < limit):
+    if np.any(offsets[1:] <= offsets[:-1]):
         raise ShiftedOffsetsError(begin_offset)
-    return order, count
+    count = int(np.searchsorted(offsets, end_offset))
+    later = places[count:][places[count:] > places[count - 1]] if count else places
+    return order, count, PlaceCheck(begin_offset, end_offset - 1, int(later[0])) if len(later) else None
 
 
 def _in_log_order(offsets: Positions, places: Positions) -> tuple[Positions | None, Positions, Positions]:
@@ -168,12 +175,16 @@ def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from in_parts(half)
 
 
+DecodedRows: TypeAlias = tuple[pa.RecordBatch, list[UndecodableMessage]]
+"""Rows, each once, and the undecodable messages among them."""
+
+
 class DecodedRanges(NamedTuple):
-    """Rows of adjacent pulled ranges, and the offsets that they must have. ``batches``: each row once, with the
-    undecodable messages among them; decoded as they are consumed."""
+    """Rows of adjacent pulled ranges, and the offsets that they must have. ``batches``: decoded as they are consumed.
+    A ``PlaceCheck`` is for the caller to check before the rows that follow it."""
 
     expected: ExpectedOffsets
-    batches: Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]
+    batches: Iterator[PlaceCheck | DecodedRows]
 
 
 class RangeDecoder:
@@ -183,21 +194,16 @@ class RangeDecoder:
     Where the decoder has a builder, ranges are decoded as they arrive. Once it rejects one, that range and all later
     ones of the batch are decoded when the batch ends.
 
-    ``place_limit_at``: set for filtered responses only, see ``placed_rows``; the decoder then has queue offset and
-    commit log offset as columns.
+    ``is_unfiltered``: whether the pulls have no filter, so that stored offsets are positions. If False, the decoder has
+    queue offset and commit log offset as columns, and ``finish`` yields conditions, see ``placed_rows``.
 
-    Not thread-safe.
+    It sends no request. Not thread-safe.
     """
 
-    def __init__(
-        self,
-        decoder: ColumnDecoder,
-        queue_range: QueueRange,
-        place_limit_at: Callable[[int], int | None] | None = None,
-    ) -> None:
+    def __init__(self, decoder: ColumnDecoder, queue_range: QueueRange, *, is_unfiltered: bool = True) -> None:
         self._decoder = decoder
         self._range = queue_range
-        self._place_limit_at = place_limit_at
+        self._is_unfiltered = is_unfiltered
         self._collected: list[PulledRange] = []
         self._collected_bytes = 0
         self._builder: BatchBuilder | None = None
@@ -232,8 +238,8 @@ class RangeDecoder:
         self._builder, self._expected, self._collected, self._is_rejected = None, None, [], False
         self._decoded_bytes = self._collected_bytes = 0
         if builder is not None and expected is not None:
-            rows = self._each_once(builder.finish(), expected.begin_offset, expected.end_offset)
-            yield DecodedRanges(expected, iter([(rows, [])]))
+            rows = self._each_once(builder.finish(), [], expected.begin_offset, expected.end_offset)
+            yield DecodedRanges(expected, iter(rows))
         if collected:
             expected = ExpectedOffsets.from_pulled(collected)
             offsets = expected.begin_offset, expected.end_offset
@@ -261,20 +267,23 @@ class RangeDecoder:
     def _decoded_to(self, end_offset: int) -> int:
         """Return the exclusive end of the stored offsets to decode, of ranges that end at ``end_offset``. It is
         ``end_offset``, or MAX_OFFSET for filtered responses, whose stored offsets may be larger than positions."""
-        return end_offset if self._place_limit_at is None else MAX_OFFSET
+        return end_offset if self._is_unfiltered else MAX_OFFSET
 
-    def _each_once(self, batch: pa.RecordBatch, begin_offset: int, end_offset: int) -> pa.RecordBatch:
-        """Return each row once, by ascending offset. Of filtered responses return only rows before ``end_offset``; for
-        these ``placed_rows`` raises ShiftedOffsetsError, with ``begin_offset``."""
-        if self._place_limit_at is None:
-            return drop_duplicates(batch)
-        return placed_rows(batch, begin_offset, end_offset, self._place_limit_at)
+    def _each_once(
+        self, batch: pa.RecordBatch, found: list[UndecodableMessage], begin_offset: int, end_offset: int
+    ) -> list[PlaceCheck | DecodedRows]:
+        """Return each row once, by ascending offset, with the undecodable messages ``found``. Of filtered responses
+        return only rows before ``end_offset``, after the condition on them; see ``placed_rows``, also for the error."""
+        if self._is_unfiltered:
+            return [(drop_duplicates(batch), found)]
+        rows, condition = placed_rows(batch, begin_offset, end_offset)
+        return [(rows, found)] if condition is None else [condition, (rows, found)]
 
     def _decode(
         self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int, decoded_to: int
-    ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-        """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages. If the messages
-        before ``decoded_to`` are too large to decode together, decode parts, repeatedly. Split the offsets at
+    ) -> Iterator[PlaceCheck | DecodedRows]:
+        """Yield the rows of ``[begin_offset, end_offset)`` as ``_each_once`` returns them. If the messages before
+        ``decoded_to`` are too large to decode together, decode parts, repeatedly. Split the offsets at
         ``BatchTooLargeError.split_at``. If it is unknown, first omit messages beyond ``end_offset``, then halve. Raises
         ShiftedOffsetsError, and RemoteProtocolError[CORRUPT_MESSAGE.QUEUE], also for one offset that is too large."""
         bodies, response_ranges = bodies_and_ranges(collected)
@@ -282,7 +291,7 @@ class RangeDecoder:
             batch, found = self._decoder.decode_with_undecodable(bodies, begin_offset, decoded_to, response_ranges)
         except BatchTooLargeError as error:
             if decoded_to != end_offset:
-                self._check_places(bodies, begin_offset, end_offset)
+                yield from self._place_checks(bodies, begin_offset, end_offset)
             split_at = [offset for offset in error.split_at if offset < end_offset]
             if decoded_to == end_offset and not split_at:
                 first = overlapping(collected, begin_offset, end_offset)[0]
@@ -291,23 +300,25 @@ class RangeDecoder:
             raise self._corrupt(self._first_damaged(collected), error.summary) from error
         else:
             found = [message for message in found if message.row_count(range(begin_offset, end_offset))]
-            yield self._each_once(batch, begin_offset, end_offset), found
+            yield from self._each_once(batch, found, begin_offset, end_offset)
             return
         for begin, end in pairwise((begin_offset, *split_at, end_offset)):
             yield from self._decode(self._with_stored(collected, begin, end), begin, end, end)
 
-    def _check_places(self, bodies: Sequence[memoryview], begin_offset: int, end_offset: int) -> None:
-        """Raise ShiftedOffsetsError as ``placed_rows`` would, without decoded rows; of an inner batch only the first
-        message is compared. Do nothing for unfiltered responses."""
-        if self._place_limit_at is not None:
-            head = frame_records(bodies).head
-            places = head["queue_offset"].astype(np.int64), head["commit_log_offset"].astype(np.int64)
-            _checked_order(*places, begin_offset, end_offset, self._place_limit_at)
+    def _place_checks(self, bodies: Sequence[memoryview], begin_offset: int, end_offset: int) -> list[PlaceCheck]:
+        """Return the condition of ``placed_rows``, if there is one, or raise its error, without decoded rows; of an
+        inner batch only the first message is compared. Return [] for unfiltered responses."""
+        if self._is_unfiltered:
+            return []
+        head = frame_records(bodies).head
+        places = head["queue_offset"].astype(np.int64), head["commit_log_offset"].astype(np.int64)
+        _, _, condition = _checked_order(*places, begin_offset, end_offset)
+        return [] if condition is None else [condition]
 
     def _with_stored(self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int) -> list[PulledRange]:
         """Return the pulled ranges that may have a message stored for an offset in ``[begin_offset, end_offset)``; for
         filtered responses also those of lower positions."""
-        return overlapping(collected, begin_offset if self._place_limit_at is None else 0, end_offset)
+        return overlapping(collected, begin_offset if self._is_unfiltered else 0, end_offset)
 
     def _halves(self, error: BatchTooLargeError, first: PulledRange, begin_offset: int, end_offset: int) -> list[int]:
         """Return the offset at which to split in halves. Raises RemoteProtocolError[CORRUPT_MESSAGE.QUEUE] for one

@@ -32,6 +32,7 @@ from rocketmq_spark.source.range_decoding import (
     COMMIT_LOG_OFFSET,
     QUEUE_OFFSET,
     ExpectedOffsets,
+    PlaceCheck,
     RangeDecoder,
     ShiftedOffsetsError,
 )
@@ -125,8 +126,8 @@ class RangeReader:
         """Yield the rows of the range ``some`` as ``batches`` does, as ``puller`` pulls them. Raises what ``batches``
         does, and ShiftedOffsetsError if filtered responses show messages at positions smaller than their stored
         offsets."""
-        place_limit_at = None if is_unfiltered else self._place_limit_at
-        decoder = RangeDecoder(self._column_decoder(is_unfiltered=is_unfiltered), some, place_limit_at)
+        columns = self._column_decoder(is_unfiltered=is_unfiltered)
+        decoder = RangeDecoder(columns, some, is_unfiltered=is_unfiltered)
         for pulled in self._pulled(puller):
             self._record.add_read(self._range.queue, pulled.end_offset - pulled.begin_offset, len(pulled.body))
             if pulled.kind is not READ:
@@ -155,12 +156,16 @@ class RangeReader:
         )
 
     def _finish_batch(self, decoder: RangeDecoder) -> Iterator[pa.RecordBatch]:
-        """Decode what ``decoder`` collected, apply ``badMessages``, and yield the rows. Then log how many messages the
-        broker stores and never delivers, each number once per queue. Without a filter, pull expected offsets that had
-        no row again, wait, and report them (``_check_missing``)."""
+        """Decode what ``decoder`` collected, check its conditions by pulls, apply ``badMessages``, and yield the rows.
+        Then log how many messages the broker stores and never delivers, each number once per queue. Without a filter,
+        pull expected offsets that had no row again, wait, and report them (``_check_missing``)."""
         for expected, batches in decoder.finish():
             found: list[pa.RecordBatch] = []
-            for batch, undecodable in batches:
+            for decoded in batches:
+                if isinstance(decoded, PlaceCheck):
+                    decoded.check(self._place_limit_at(decoded.position))
+                    continue
+                batch, undecodable = decoded
                 found.append(batch.select([QUEUE_OFFSET]))
                 yield self._undecodable.apply_mode(batch, undecodable).select(list(self._columns))
             if decoder.max_displacement:
