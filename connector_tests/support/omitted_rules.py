@@ -314,8 +314,10 @@ class NoticesNoLostConnection(SimulatedMember):
 class RaisesOverAnyConnection(BatchPlanner):
     """The group's offset is raised to where the snapshot shows a queue, though its broker was restarted since."""
 
-    def _commit(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
-        return super()._commit(membership, resolution, dict)
+    def _commit(
+        self, membership: Membership, resolution: PositionResolution, snapshot: MetadataSnapshot, check: Check
+    ) -> set[MessageQueue]:
+        return super()._commit(membership, resolution, snapshot, dict)
 
 
 class RewritesVanishedOffsets(Membership):

@@ -332,6 +332,17 @@ def test_one_that_was_not_reset_hides_none_behind_it(case: Case) -> None:
     assert case.resets.pending == {A1: 1}, "though nothing had to be written"
 
 
+def test_offsets_that_are_reset_end_the_pending_resets_of_their_queues(case: Case) -> None:
+    confirmed(case)
+    case.resets.record(A0, 1)
+    case.resets.record(B0, 2)
+    case.resets.record(B1, 3)
+    case.b.reach = Reach.UNRESPONSIVE
+    assert case.offsets.reset_offsets({A0: 1, A1: 4, B0: 2}) == {A0, A1}
+    assert (case.stored[A0], case.stored[A1]) == (1, 4)
+    assert case.resets.pending == {B0: 2, B1: 3}, "where the store has not confirmed the offset, it is still pending"
+
+
 def test_marks_are_searched_for_and_their_queues_forgotten_with_them(case: Case) -> None:
     case.a.reset(A1, 1)
     case.b.reset(B1, 0)

@@ -95,6 +95,21 @@ Link = tuple[BrokerAddress, int]
 """Address of a master and number of connections made to it so far: equal links mean the same connection."""
 
 
+class QueueQueries(Protocol):
+    """Requests of a planner that change nothing at a broker. ``consumer.outage_aware_client`` implements and documents
+    each method and its errors. Each waits; results of unresponsive brokers are missing. ``link`` sends nothing."""
+
+    def query_bounds(self) -> dict[MessageQueue, QueueBounds]: ...
+
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]: ...
+
+    def probe_store_times(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]: ...
+
+    def probe_sizes(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]: ...
+
+    def link(self, broker_name: str) -> Link | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataSnapshot:
     """Result of a metadata refresh: the member's queues, and the bounds of all readable queues of responsive brokers.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocketmq_spark.condition import listed
-from rocketmq_spark.consumer.cluster_api import ClusterApi, MetadataSnapshot
+from rocketmq_spark.consumer.cluster_api import ClusterApi, MetadataSnapshot, QueueQueries
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.membership_state import MembershipAction
 from rocketmq_spark.consumer.offset_committer import OffsetCommitter, OffsetStore, RemoteBrokerOffsetStore
@@ -94,6 +94,7 @@ class Membership:
         self._topics = SubscribedTopics(options)
         self._outage_tracker = OutageTracker(self._topics, self._routes, clock)
         self.client = OutageAwareClient(options, cluster, self._topics, self._outage_tracker, self._record_reset)
+        self.queries: QueueQueries = self.client
         self.slave_reads = self.client.slave_reads
         members = GroupMembers if options.assigned is None else StandaloneConsumer
         self.members = members(options, client_id, self.client, started_ms=started_ms, checkpoint_id=checkpoint_id)
@@ -118,13 +119,12 @@ class Membership:
     def refresh_metadata(self, expected: Collection[MessageQueue] = ()) -> MetadataSnapshot:
         """Renew locks that may have expired, ``rebalance``, request the bounds of readable queues, wait, and return the
         results. Results of unresponsive servers are missing; the next refresh requests them again. If ``rebalance``
-        returns False, ``owned`` and ``releasing`` are empty: the queues stay owned, but another member may own them
-        too. ``expected``: queues that the query has read; the caller limits how long they may be unavailable. Raises
-        ``crash`` first, if it is set. Raises the error of an outage that reached its limit:
-        TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE],
-        MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS | DUPLICATE_CLIENT_ID |
-        INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. Raises permanent errors at once:
-        MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError for a refusal, OptionError[NOT_A_NAME_SERVER]."""
+        returns False, ``owned`` and ``releasing`` are empty: another member may own these queues too. ``expected``:
+        queues that the query has read; the caller limits how long they may be unavailable. Raises ``crash``, and the
+        error of an outage that reached its limit: TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND |
+        TOPIC_UNAVAILABLE.NO_READABLE_QUEUE], MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS |
+        DUPLICATE_CLIENT_ID | INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. Raises
+        permanent errors at once: MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError, OptionError[NOT_A_NAME_SERVER]."""
         if self.crash is not None:
             raise self.crash
         self.renew_locks(stale_only=True)
@@ -135,14 +135,13 @@ class Membership:
         links = {name: self.client.link(name) for name in {queue.broker_name for queue in bounds}}
         unavailable = self._outage_tracker.unavailable(filter(self._options.reads, expected), bounds)
         self._outage_tracker.raise_expired(unavailable)
-        no_queues = frozenset[MessageQueue]()
         return MetadataSnapshot(
-            self._usable(QueueState.OWNED) if is_decided else no_queues,
+            self._usable(QueueState.OWNED) if is_decided else frozenset(),
             bounds,
             is_decided and self._outage_tracker.is_complete(unavailable),
             unavailable,
             links,
-            self._usable(QueueState.RELEASING) if is_decided else no_queues,
+            self._usable(QueueState.RELEASING) if is_decided else frozenset(),
             frozenset(filter(self.client.deletes_offsets, links)),
             self.slave_reads.brokers,
             frozenset(self._topics),
@@ -151,6 +150,10 @@ class Membership:
     def set_queue_outages(self, outages: Iterable[Outage]) -> None:
         """Replace the outages of unavailable queues; all are logged together. The caller decides their limits."""
         self._outage_tracker.set_queue_outages(outages)
+
+    def require_masters(self, broker_names: Collection[str] = ()) -> None:
+        """Call ``SlaveReads.require_masters`` with ``broker_names`` and the brokers of unconfirmed offsets."""
+        self.slave_reads.require_masters({*broker_names, *(queue.broker_name for queue in self.offsets.unconfirmed)})
 
     def prune_resets(self) -> dict[MessageQueue, int]:
         """Discard pending resets of queues that this member does not own, because their owners detect them. Return a
@@ -161,9 +164,10 @@ class Membership:
 
     def mark_in_flight(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         """Record one planned range ``[begin_offset, end_offset)`` for each queue as in flight until ``mark_completed``.
-        Its end is reported as the queue's next offset to read. Raises KeyError for a queue that is not owned,
-        ValueError for a range that is empty or overlaps one in flight. Ranges before the wrong one stay recorded."""
+        Its end is reported as the queue's next offset. With ranges, require no masters. Raises KeyError for a queue not
+        owned, ValueError for a range that is empty or overlaps one in flight; earlier ranges stay recorded."""
         self._last_view = None
+        self.slave_reads.end_requirement(is_reading=bool(ranges))
         for queue, (begin_offset, end_offset) in ranges.items():
             process_queue = self._rebalance_impl.table[queue]
             process_queue.put(begin_offset, end_offset)
@@ -289,11 +293,8 @@ class Membership:
 
     def _usable(self, state: QueueState) -> frozenset[MessageQueue]:
         """Return the queues in ``state``; if ``consumeOrderly``, only those whose lock ``QueueLocks.is_held``."""
-        return frozenset(
-            queue
-            for queue in self._queue_states.in_state(state)
-            if not self._options.consume_orderly or self._locks.is_held(queue)
-        )
+        queues = self._queue_states.in_state(state)
+        return frozenset(filter(self._locks.is_held, queues) if self._options.consume_orderly else queues)
 
     def _complete_ranges(
         self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]
@@ -317,9 +318,8 @@ class Membership:
         of the first remaining range if it is smaller."""
         is_any_finished = process_queue.remove_completed(completed_to)
         remaining = process_queue.in_flight
-        self.offsets.mark_completed(
-            process_queue.queue, min(completed_to, remaining[0][0]) if remaining else completed_to, stored_to_ms
-        )
+        next_offset = min(completed_to, remaining[0][0]) if remaining else completed_to
+        self.offsets.mark_completed(process_queue.queue, next_offset, stored_to_ms)
         return is_any_finished
 
     # ------------------------------------------------------------------------------------------ published state

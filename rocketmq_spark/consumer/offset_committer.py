@@ -287,12 +287,19 @@ class OffsetCommitter:
 
     def replace_offsets(self, targets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Discard all state of the queues in ``targets``, write their offsets, also smaller ones, and wait. Return the
-        queues whose write the store has confirmed. Permanent errors are raised. Called for queues truncated or reset by
-        an operator, and for a new checkpoint (``groupOffsets=ignore``)."""
+        queues whose write the store has confirmed. Permanent errors are raised. Called for truncated queues."""
         for queue in targets:
             self.discard(queue)
         written = self.store.write_offsets(targets)
         self._confirm({queue: targets[queue] for queue in written})
+        return written
+
+    def reset_offsets(self, targets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        """Call ``replace_offsets``, and return the queues whose write the store has confirmed. Discard an operator's
+        pending reset of each of these: it is applied, or overridden."""
+        written = self.replace_offsets(targets)
+        for queue in written:
+            self._resets.discard(queue)
         return written
 
     def _confirm(self, offsets: Mapping[MessageQueue, int]) -> None:

@@ -29,7 +29,6 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position, idle_progress, positions_below
 from rocketmq_spark.source.stream.position_resolution import (
     PositionResolution,
-    brokers_of,
     queues_at_slaves,
     reset_positions,
     resolve_positions,
@@ -197,10 +196,10 @@ class BatchPlanner:
             return False
         self._mark_completed(start)
         with self._member.group_lock() as membership:
-            targets.lower_to_bounds(membership.client.query_bounds())
+            targets.lower_to_bounds(membership.queries.query_bounds())
             stored = membership.offsets.stored_offsets(targets.offsets)
             lagging = targets.lagging_brokers(membership.slave_reads.brokers, start, stored)
-            membership.slave_reads.require_masters(lagging | brokers_of(membership.offsets.unconfirmed))
+            membership.require_masters(lagging)
             return targets.check_progress(start, stored, self._clock(), lagging) and membership.offsets.persist()
 
     def _try_release_queues(self, start: SourceOffset) -> bool:
@@ -209,7 +208,7 @@ class BatchPlanner:
         return False. Refresh after a change, which raises for a server that is unresponsive for its limit."""
         with self._member.group_lock() as membership:
             is_confirmed = membership.offsets.persist()
-            membership.slave_reads.require_masters(brokers_of(membership.offsets.unconfirmed))
+            membership.require_masters()
         if is_confirmed:
             if not self._drain.claim():
                 return False
@@ -230,7 +229,7 @@ class BatchPlanner:
         with self._member.group_lock() as membership:
             membership.resets.consume_marks([one.queue for one in end.ranges()])
             self.masters = membership.masters
-            lost = deleted(required, membership.client.query_bounds())
+            lost = deleted(required, membership.queries.query_bounds())
         self._report(lost)
         return lost
 
@@ -254,13 +253,12 @@ class BatchPlanner:
         snapshot, positions = self._resolve_positions(membership, start, snapshot, stored)
         self._stop_watching(start, snapshot, set(candidates) - positions.keys())
         positions = {queue: position for queue, position in positions.items() if queue in snapshot.owned}
-        targets, probe = self._targets.offsets if self._targets else None, membership.client.probe_sizes
+        targets, probe = self._targets.offsets if self._targets else None, membership.queries.probe_sizes
         planned = self._admission.plan(
             positions, snapshot.bounds, start, limit=limit, targets=targets, now_ms=self._clock(), probe_sizes=probe
         )
         if start.advanced(planned) == start:
             planned = {}  # the last batch again, after a reset: to Spark an equal offset is no batch: move back
-        membership.slave_reads.end_requirement(is_reading=bool(planned))
         membership.mark_in_flight({queue: (plan.begin_offset, plan.end_offset) for queue, plan in planned.items()})
         self._record_plan(snapshot, positions, planned)
         lower = positions_below(positions, {queue: progress.end_offset for queue, progress in start.queues.items()})
@@ -304,14 +302,17 @@ class BatchPlanner:
         facts = collect_facts(membership, self._verified, start, snapshot, stored)
         snapshot = replace(snapshot, bounds=facts.bounds)
         resolution = resolve_positions(start, facts, has_own_offsets=self._options.has_own_offsets)
-        confirmed = self._commit(membership, resolution, partial(over_same_links, snapshot, membership.client.link))
+        check = partial(over_same_links, snapshot, membership.queries.link)
+        confirmed = self._commit(membership, resolution, snapshot, check)
         confirmed |= queues_at_slaves(resolution.positions, snapshot)  # committed when there is a master again
         self._verified.mark_verified(confirmed, snapshot)
         resolved = {queue: position for queue, position in resolution.positions.items() if queue in confirmed}
         resets = {} if self._starts.must_reset_group(start) else self._apply_resets(membership, snapshot)
         return snapshot, resolved | resets
 
-    def _commit(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
+    def _commit(
+        self, membership: Membership, resolution: PositionResolution, snapshot: MetadataSnapshot, check: Check
+    ) -> set[MessageQueue]:
         """Log emptied, lost and passed-over offsets, or raise DataLossError (``failOnDataLoss``); discard, lower and
         raise committed offsets, in this order; wait. Return queues that the store has confirmed, none at a slave."""
         warn_of_emptied(resolution.emptied)
@@ -320,7 +321,7 @@ class BatchPlanner:
         for queue in resolution.discard:
             membership.offsets.discard(queue)
         unresolved = resolution.lower_to.keys() - membership.offsets.replace_offsets(resolution.lower_to)
-        targets, at_slaves = resolution.raise_to.items(), membership.slave_reads.brokers
+        targets, at_slaves = resolution.raise_to.items(), snapshot.brokers_at_slaves
         required = {one: at for one, at in targets if one not in unresolved and one.broker_name not in at_slaves}
         return membership.offsets.raise_to(required, check)
 
@@ -338,9 +339,8 @@ class BatchPlanner:
         """Replace the offsets of owned queues by operators' pending resets, and wait. Log the confirmed ones, return
         their positions, and discard them as pending. Discard also resets of queues that are not owned."""
         resets = reset_positions(membership.prune_resets(), snapshot)
-        applied = membership.offsets.replace_offsets(resets)
+        applied = membership.offsets.reset_offsets(resets)
         for queue in applied:
-            membership.resets.discard(queue)
             warn_of_reset(queue, self._positions.get(queue), resets[queue])
         return {queue: Position(resets[queue]) for queue in applied}
 

@@ -111,11 +111,6 @@ def _without_read_queues(
     return {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
 
 
-def brokers_of(queues: Iterable[MessageQueue]) -> set[str]:
-    """Return the names of the brokers of ``queues``."""
-    return {queue.broker_name for queue in queues}
-
-
 def queues_at_slaves(queues: Collection[MessageQueue], snapshot: MetadataSnapshot) -> set[MessageQueue]:
     """Return the ``queues`` whose broker is read at a slave, so that ``snapshot`` has the slave's bounds."""
     return {queue for queue in queues if queue.broker_name in snapshot.brokers_at_slaves}

@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
-from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
+from rocketmq_spark.consumer.cluster_api import MetadataSnapshot, QueueQueries
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.source.stream.position_resolution import QueueFacts, queues_at_slaves, without_older
@@ -36,23 +35,26 @@ def collect_facts(
     doubtful queues, and those without a confirmed offset, as unverified, and probe the last read messages of
     unverified ones. If one may be re-created, request the bounds of all from their masters, and search re-created ones
     by time. Omit queues at a slave that may be re-created: only their master shows it."""
-    offsets, bounds = membership.offsets, snapshot.bounds
+    bounds = snapshot.bounds
     stored = without_older(stored, start, snapshot)
-    suspect = frozenset(offsets.suspect)
+    suspect = frozenset(membership.offsets.suspect)
     beyond_end = {queue for queue, at in stored.items() if at is not None and at > bounds[queue].max_offset}
     doubtful = suspect | beyond_end  # an offset beyond the end may conceal that the group's offset has vanished
+    has_confirmed = membership.offsets.has_confirmed
     verified.mark_unverified(
-        queue for queue, at in stored.items() if at is None or queue in doubtful or not offsets.has_confirmed(queue)
+        queue for queue, at in stored.items() if at is None or queue in doubtful or not has_confirmed(queue)
     )
     unverified = [queue for queue in stored if queue not in verified]
-    bounds, later, unprobed = _probe_last_read(membership.client, unverified, start, snapshot, refresh=bool(beyond_end))
+    bounds, later, unprobed = _probe_last_read(
+        membership.queries, unverified, start, snapshot, refresh=bool(beyond_end)
+    )
     at_slaves = queues_at_slaves(stored.keys(), snapshot)
     unknown = unprobed | (later & at_slaves)
     readable = [queue for queue in stored if queue in bounds and queue not in unknown]
     emptied = {queue for queue in verified.emptied if stored.get(queue) is not None}
     to_compare = set(readable) - emptied - at_slaves
     after_ms = recreated_queues(to_compare, later, start, bounds)
-    begin = membership.client.search_offsets({queue: ms + 1 for queue, ms in after_ms.items()})
+    begin = membership.queries.search_offsets({queue: ms + 1 for queue, ms in after_ms.items()})
     other = {
         queue: recreated_from(begin[queue], start.queues[queue]) if queue in begin else None
         for queue in readable
@@ -62,7 +64,7 @@ def collect_facts(
 
 
 def _probe_last_read(
-    client: OutageAwareClient,
+    queries: QueueQueries,
     queues: Collection[MessageQueue],
     start: SourceOffset,
     snapshot: MetadataSnapshot,
@@ -75,11 +77,11 @@ def _probe_last_read(
     failed."""
     bounds: Bounds = snapshot.bounds
     to_check = last_read(queues, start, bounds)
-    checked = client.probe_store_times(to_check)
+    checked = queries.probe_store_times(to_check)
     if refresh or stored_later(checked, start):
         # Another member may have read further since the snapshot; bounds requested now cannot be older.
-        bounds = client.query_bounds() | {queue: bounds[queue] for queue in queues_at_slaves(bounds, snapshot)}
+        bounds = queries.query_bounds() | {queue: bounds[queue] for queue in queues_at_slaves(bounds, snapshot)}
         grown = last_read([one for one in queues if one in bounds and one not in to_check], start, bounds)
         to_check |= grown
-        checked |= client.probe_store_times(grown)
+        checked |= queries.probe_store_times(grown)
     return bounds, stored_later(checked, start), to_check.keys() - checked.keys()

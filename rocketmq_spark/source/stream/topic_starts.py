@@ -162,9 +162,7 @@ class TopicStarts:
         ones, and wait. For acknowledged queues, discard a pending reset by an operator, and log a warning with the
         changed offsets. Return whether all were acknowledged."""
         targets = {**{queue: first[queue] for queue in plan.to_move}, **plan.to_restore}
-        moved = membership.offsets.replace_offsets(targets)
-        for queue in moved:
-            membership.resets.discard(queue)
+        moved = membership.offsets.reset_offsets(targets)
         if moves := {queue: targets[queue] for queue in moved if targets[queue] != plan.stored[queue]}:
             log.warning("GROUP_OFFSETS_RESET: %s", format_move(moves, plan.stored))
         return len(moved) == len(targets)
@@ -187,5 +185,5 @@ def _search_offsets(
     """Request and return the first offset of each queue at its timestamp (epoch ms) or later, or the max offset if
     there is none; {} without timestamps. Return None if a queue has no result, because its broker is unresponsive. A
     topic starts as a whole."""
-    found = membership.client.search_offsets(timestamps_ms) if timestamps_ms else {}
+    found = membership.queries.search_offsets(timestamps_ms) if timestamps_ms else {}
     return found if len(found) == len(timestamps_ms) else None
