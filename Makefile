@@ -78,8 +78,8 @@ test-tables: $(STAMP) ## kill jobs with Delta and Iceberg, on Spark versions ins
 test-long: $(STAMP) ## run the long forms of fuzz, soak and kill sweeps
 	$(BIN)/python -m pytest -m long $(TESTS)
 
-mutate: $(STAMP) ## run mutation tests of the pure modules, long; ROOM=name: of one room; write build/mutation.md
-	$(BIN)/python tools/mutate.py $(ROOM)
+mutate: $(STAMP) ## run mutation tests of the pure modules, long; GROUP=name: of one group; write build/mutation.md
+	$(BIN)/python tools/mutate.py $(GROUP)
 
 mutate-sample: $(STAMP) ## run mutation tests of a few functions
 	$(BIN)/python tools/mutate.py --sample

@@ -1,4 +1,4 @@
-"""The file map: every room and module of the package, by the first paragraph of its docstring."""
+"""The file map: each package and module, by the first paragraph of its docstring."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PACKAGE: Final = "rocketmq_spark"
 
 
 def file_map() -> str:
-    """The rooms in the order in which doors open, as import-linter's contract names them; the ground floor first."""
-    lines = [f"## The ground floor\n\n{first_paragraph(ROOT / PACKAGE / '__init__.py')}\n"]
+    """Return the packages from the lowest layer of import-linter's contract to the highest; the base layer first."""
+    lines = [f"## The base layer\n\n{first_paragraph(ROOT / PACKAGE / '__init__.py')}\n"]
     lines += [module_line(file) for file in modules(ROOT / PACKAGE)]
     for package in packages():
         name = package.relative_to(ROOT / PACKAGE).as_posix()
@@ -33,7 +33,7 @@ def packages() -> Iterator[Path]:
 
 
 def modules(folder: Path) -> list[Path]:
-    """Without the doors, which stand above them."""
+    """Return the modules of a package, without its ``__init__``."""
     return [file for file in sorted(folder.glob("*.py")) if file.stem != "__init__"]
 
 

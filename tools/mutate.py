@@ -1,16 +1,16 @@
 """Mutation tests of the pure modules: change the code in a small way, and see whether a test notices.
 
-``mutate.py``                  all rooms (the long form, ``make mutate``)
-``mutate.py NAME [NAME ...]``  these rooms only (``make mutate ROOM=NAME``)
-``mutate.py --again [NAME]``   what survived in a room, and what was changed since; who was killed is taken to stay so
+``mutate.py``                  all groups (the long form, ``make mutate``)
+``mutate.py NAME [NAME ...]``  these groups only (``make mutate GROUP=NAME``)
+``mutate.py --again [NAME]``   survivors of a group, and what was changed since; killed mutants count as killed
 ``mutate.py --sample``         a few functions (``make mutate-sample``)
 ``mutate.py --report [NAME]``  nothing is run: what is kept, and what has changed since it was measured
 
-mutmut makes and runs the mutants. ``tools/mutants.toml`` has the rooms, which are modules with the tests that must hold
+mutmut makes and runs the mutants. ``tools/mutants.toml`` has the groups: modules with the tests that must hold
 them; the functions of the sample; and the survivors that nothing can or need kill, each with its reason. It is an error
-when another one survives, and when fewer than 90 % of a room are killed.
+when another one survives, and when fewer than 90 % of a group are killed.
 
-What a room has come to is kept when it was run to its end: with its survivors in ``build/mutation/results.json``, its
+What a group has come to is kept when it was run to its end: with its survivors in ``build/mutation/results.json``, its
 counts in ``tools/mutation_counts.json``; and ``build/mutation.md`` is written again.
 """
 
@@ -42,10 +42,10 @@ from mutation_results import (
     digest_of,
     encoded,
     encoded_counts,
+    group_tests,
     line_of,
     modules_in,
     percent_killed,
-    room_tests,
 )
 
 PAGE: Final = ROOT / "build" / "mutation.md"
@@ -64,9 +64,9 @@ COPIED: Final = (
 
 
 def main() -> int:
-    """Run what the arguments say; the exit code."""
+    """Run the command of the arguments, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rooms", nargs="*", metavar="NAME")
+    parser.add_argument("groups", nargs="*", metavar="NAME")
     parser.add_argument("--sample", action="store_true")
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--again", action="store_true")
@@ -76,12 +76,12 @@ def main() -> int:
     reasons = Reasons(pinned)
     if given.sample:
         return run_sample(pinned["sample"], reasons, given.processes)
-    rooms = {name: pinned["room"][name] for name in given.rooms or pinned["room"]}
+    groups = {name: pinned["group"][name] for name in given.groups or pinned["group"]}
     failed_groups = set()
-    for name, room in rooms.items():
+    for name, group in groups.items():
         if not given.report:
-            measure(name, room, reasons, given.processes, again=given.again)
-        if misses_target(name, modules_in(ROOT, room), kept_counts().get(name), reasons):
+            measure(name, group, reasons, given.processes, again=given.again)
+        if misses_target(name, modules_in(ROOT, group), kept_counts().get(name), reasons):
             failed_groups.add(name)
     print(*(f"not as wanted: {name}" for name in sorted(failed_groups)), sep="\n", end="\n" * bool(failed_groups))
     return int(bool(failed_groups))
@@ -92,7 +92,7 @@ def run_sample(sample: dict[str, Any], reasons: Reasons, processes: int) -> int:
     functions, folder = sample["functions"], FOLDER / "sample"
     modules = sorted({module_of(function) for function in functions})
     forget_all(folder)
-    run_room(folder, {"modules": modules}, [f"{name}__mutmut_*" for name in functions], processes)
+    run_group(folder, {"modules": modules}, [f"{name}__mutmut_*" for name in functions], processes)
     statuses, alive = results_in(folder)
     print(line_of(sum(statuses.values(), Counter())))
     missing = [name for name in functions if not has_mutants(folder, name)]
@@ -101,16 +101,16 @@ def run_sample(sample: dict[str, Any], reasons: Reasons, processes: int) -> int:
     return int(bool(missing) | report_unpinned(alive, reasons))
 
 
-def measure(name: str, room: dict[str, Any], reasons: Reasons, processes: int, *, again: bool) -> None:
-    """Run a room, and keep what it has come to."""
+def measure(name: str, group: dict[str, Any], reasons: Reasons, processes: int, *, again: bool) -> None:
+    """Run a group, and keep what it has come to."""
     folder = FOLDER / name
     forget = forget_survivors if again else forget_all
     forget(folder)
-    run_room(folder, room, [], processes)
+    run_group(folder, group, [], processes)
     if not is_through(folder):
         sys.exit(f"{name} was not run to its end; see {folder / 'mutants.log'}")
     today = datetime.now(UTC).date().isoformat()
-    modules = modules_in(folder, room)
+    modules = modules_in(folder, group)
     measured = Measured(today, digest_of(folder, modules), *results_in(folder))
     counts = counts_of(measured, [module for module in modules if defines_functions(folder, module)], reasons)
     RESULTS.write_text(encoded({**kept_results(), name: measured}), encoding="utf-8")
@@ -118,18 +118,18 @@ def measure(name: str, room: dict[str, Any], reasons: Reasons, processes: int, *
     PAGE.write_text(mutation_page(), encoding="utf-8")
 
 
-def misses_target(name: str, modules: list[str], room: Counts | None, reasons: Reasons) -> bool:
-    """Whether a room has not come to what is wanted; prints what it has, and its survivors where this machine has them
-    of the same run."""
-    if room is None:
+def misses_target(name: str, modules: list[str], group: Counts | None, reasons: Reasons) -> bool:
+    """Return whether a group misses its target; print its counts, and its survivors if this machine has them of the
+    same run."""
+    if group is None:
         print(f"{name}: not run")
         return True
-    print(f"{name}, {room.on}: {line_of(room.statuses)}", flush=True)
-    if room.sources != digest_of(ROOT, modules):
+    print(f"{name}, {group.on}: {line_of(group.statuses)}", flush=True)
+    if group.sources != digest_of(ROOT, modules):
         print("  its modules have changed since")
-    is_low = bool(room.unexplained) or percent_killed(room.statuses) < TARGET_PERCENT
+    is_low = bool(group.unexplained) or percent_killed(group.statuses) < TARGET_PERCENT
     measured = kept_results().get(name)
-    if measured is None or measured.sources != room.sources:
+    if measured is None or measured.sources != group.sources:
         return is_low
     stale = reasons.stale(modules, measured.alive)
     print(*(f"  killed, or gone, so not to be pinned: {one}" for one in stale), sep="\n", end="\n" * bool(stale))
@@ -146,17 +146,17 @@ def copy_source(source: Path, target: Path) -> None:
         shutil.copy(source, target)
 
 
-def run_room(folder: Path, room: dict[str, Any], names: list[str], processes: int) -> None:
-    """In a copy of the project whose settings name the modules and tests of ``room`` only. Those with ``names``, else
+def run_group(folder: Path, group: dict[str, Any], names: list[str], processes: int) -> None:
+    """In a copy of the project whose settings name the modules and tests of ``group`` only. Those with ``names``, else
     those of which nothing is known."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in COPIED:
         copy_source(ROOT / name, folder / name)
     mutmut = {
         "source_paths": ["rocketmq_spark"],
-        "only_mutate": [f"{module.replace('.', '/')}.py" for module in modules_in(ROOT, room)],
+        "only_mutate": [f"{module.replace('.', '/')}.py" for module in modules_in(ROOT, group)],
         "also_copy": list(COPIED[1:]),
-        "pytest_add_cli_args_test_selection": [f"connector_tests/{test}" for test in room_tests(ROOT, room)],
+        "pytest_add_cli_args_test_selection": [f"connector_tests/{test}" for test in group_tests(ROOT, group)],
         "pytest_add_cli_args": ["-p", "no:xdist", "-m", "not long"],
         "timeout_multiplier": 2,
     }
@@ -172,7 +172,7 @@ def forget_all(folder: Path) -> None:
 
 
 def forget_survivors(folder: Path) -> None:
-    """So that those are run, and which tests reach what is found out anew. mutmut itself forgets the mutants of a
+    """So that those are run, and mutmut searches again which tests reach them. mutmut itself forgets the mutants of a
     function that was changed."""
     (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
     for meta in (folder / "mutants").rglob("*.meta"):

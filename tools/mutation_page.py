@@ -1,4 +1,4 @@
-"""Mutation scores of the pure modules, a row a room: build/mutation.md."""
+"""Mutation scores of the pure modules, a row a group: build/mutation.md."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ HEAD: Final = """\
 
 <!-- Written by tools/generate_docs.py, from tools/mutation_counts.json and tools/mutants.toml. -->
 
-`make mutate ROOM=name` changes the pure modules of a room in small ways, one at a time, and runs those of the room's
+`make mutate GROUP=name` changes the pure modules of a group in small ways, one at a time, and runs those of the group's
 own tests that reach the change, by mutmut. A change that no test notices is a survivor; one that never ends counts as
-killed. `make mutate` runs all rooms, and `make mutate-sample` a few functions, in CI. A run writes its survivors to
-`build/mutation/results.json`, and its counts into the table below, with the day and the digest of the room's modules;
-`python tools/mutate.py --report` names the rooms that have changed since. A room needs 90 % killed and a reason in
+killed. `make mutate` runs all groups, and `make mutate-sample` a few functions, in CI. A run writes its survivors to
+`build/mutation/results.json`, and its counts into the table below, with the day and the digest of the group's modules;
+`python tools/mutate.py --report` names the groups that have changed since. A group needs 90 % killed and a reason in
 `tools/mutants.toml` for each survivor. mutmut makes no mutants of properties and other decorated functions, nor outside
 of functions.
 """
@@ -44,32 +44,32 @@ of functions.
 def mutation_page() -> str:
     """The page of what is kept now."""
     pinned = tomllib.loads(PINNED.read_text(encoding="utf-8"))
-    modules = {name: modules_in(ROOT, room) for name, room in pinned["room"].items()}
+    modules = {name: modules_in(ROOT, group) for name, group in pinned["group"].items()}
     tables = {module for names in modules.values() for module in names if not defines_functions(ROOT, module)}
     return page(modules, kept_counts(), pinned["without_mutants"], tables)
 
 
 def mutation_scores() -> str:
-    """For docs/dev/tests.md: what each room has come to, in few lines."""
-    counts = {name: room for name, room in kept_counts().items() if name in rooms()}
-    days = sorted(room.on for room in counts.values())
-    total = line_of(sum((room.statuses for room in counts.values()), Counter[str]()))
-    scores = ", ".join(f"{name} {percent_killed(room.statuses):.0f} %" for name, room in counts.items())
+    """For docs/dev/tests.md: what each group has come to, in few lines."""
+    counts = {name: group for name, group in kept_counts().items() if name in groups()}
+    days = sorted(group.on for group in counts.values())
+    total = line_of(sum((group.statuses for group in counts.values()), Counter[str]()))
+    scores = ", ".join(f"{name} {percent_killed(group.statuses):.0f} %" for name, group in counts.items())
     return fill(f"{total}, measured from {days[0]} to {days[-1]}: {scores}.", 120) + "\n"
 
 
-def rooms() -> dict[str, object]:
-    """The rooms that there are now."""
-    return dict(tomllib.loads(PINNED.read_text(encoding="utf-8"))["room"])
+def groups() -> dict[str, object]:
+    """The groups that there are now."""
+    return dict(tomllib.loads(PINNED.read_text(encoding="utf-8"))["group"])
 
 
 def kept_results() -> dict[str, Measured]:
-    """Of each room that was run to its end on this machine, with its survivors."""
+    """Of each group that was run to its end on this machine, with its survivors."""
     return decoded(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
 
 
 def kept_counts() -> dict[str, Counts]:
-    """Of each room that was ever run to its end."""
+    """Of each group that was ever run to its end."""
     return decoded_counts(COUNTS.read_text(encoding="utf-8"))
 
 
@@ -79,18 +79,18 @@ def page(
     reasons: Mapping[str, str],
     tables: Collection[str] = (),
 ) -> str:
-    """Of the ``modules`` of each room. ``reasons``: why mutmut makes no mutants of a module. ``tables``: modules that
-    define no function, of which nothing is to be measured. What is kept of a room that is no more is left out."""
+    """Of the ``modules`` of each group. ``reasons``: why mutmut makes no mutants of a module. ``tables``: modules that
+    define no function, of which nothing is to be measured. What is kept of a group that is no more is left out."""
     measured_groups = {name: counts[name] for name in modules if name in counts}
-    total = sum((room.statuses for room in measured_groups.values()), Counter[str]())
+    total = sum((group.statuses for group in measured_groups.values()), Counter[str]())
     return "\n".join(
         [
             HEAD,
-            f"{len(measured_groups)} of {len(modules)} rooms were run: {line_of(total)}.",
+            f"{len(measured_groups)} of {len(modules)} groups were run: {line_of(total)}.",
             "",
-            "| room | modules | mutants | killed | | measured on | digest |",
+            "| group | modules | mutants | killed | | measured on | digest |",
             "|---|---|---|---|---|---|---|",
-            *(room_row(name, modules[name], measured_groups.get(name)) for name in modules),
+            *(group_row(name, modules[name], measured_groups.get(name)) for name in modules),
             "",
             missing_modules(modules, measured_groups, reasons, tables),
             "",
@@ -98,12 +98,12 @@ def page(
     )
 
 
-def room_row(name: str, modules: list[str], room: Counts | None) -> str:
+def group_row(name: str, modules: list[str], group: Counts | None) -> str:
     """A row of the table."""
-    if room is None:
+    if group is None:
         return f"| {name} | {len(modules)} | not run | | | | |"
-    figures = f"{room.statuses.total()} | {killed(room.statuses)} | {percent_killed(room.statuses):.0f} %"
-    return f"| {name} | {len(modules)} | {figures} | {room.on} | `{room.sources}` |"
+    figures = f"{group.statuses.total()} | {killed(group.statuses)} | {percent_killed(group.statuses):.0f} %"
+    return f"| {name} | {len(modules)} | {figures} | {group.on} | `{group.sources}` |"
 
 
 def missing_modules(
@@ -116,15 +116,15 @@ def missing_modules(
 
 
 def not_measured(modules: Mapping[str, list[str]], counts: Mapping[str, Counts]) -> Iterator[str]:
-    """Modules that came into a room, or got their first function, after its last run."""
-    for name, room in counts.items():
-        yield from (module for module in modules.get(name, ()) if module not in room.mutants)
+    """Modules that came into a group, or got their first function, after its last run."""
+    for name, group in counts.items():
+        yield from (module for module in modules.get(name, ()) if module not in group.mutants)
 
 
 def without_mutants(counts: Mapping[str, Counts]) -> Iterator[str]:
     """Modules that define functions of which mutmut made no mutant."""
-    for room in counts.values():
-        yield from (module for module, mutants in room.mutants.items() if not mutants)
+    for group in counts.values():
+        yield from (module for module, mutants in group.mutants.items() if not mutants)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""What mutants have come to, room by room: measured on a day, and on the text that the modules had then."""
+"""What mutants have come to, group by group: measured on a day, and on the text that the modules had then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGE: Final = "rocketmq_spark"
 
 @dataclass(frozen=True, order=True)
 class Change:
-    """A mutant, named by what was changed in which function: that stays when others are changed."""
+    """A mutant, named by what was changed in which function: that stays when other code is changed."""
 
     function: str
     before: str
@@ -56,7 +56,7 @@ class Reasons:
 
 @dataclass(frozen=True)
 class Measured:
-    """What became of all mutants of a room."""
+    """What became of all mutants of a group."""
 
     on: str
     """The day, in UTC, as 2026-11-23."""
@@ -74,7 +74,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Counts:
-    """What the repository keeps of a room: how many, and no survivor."""
+    """What the repository keeps of a group: how many, and no survivor."""
 
     on: str
     sources: str
@@ -85,11 +85,11 @@ class Counts:
     """Survivors without a reason in ``mutants.toml``."""
 
 
-def counts_of(room: Measured, modules: list[str], reasons: Reasons) -> Counts:
-    """Return the counts of a room in which these modules define functions."""
-    mutants = {module: room.statuses.get(module, Counter()).total() for module in modules}
-    unexplained = sum(reasons.of(change) is None for change in room.alive)
-    return Counts(room.on, room.sources, room.total, mutants, unexplained)
+def counts_of(group: Measured, modules: list[str], reasons: Reasons) -> Counts:
+    """Return the counts of a group in which these modules define functions."""
+    mutants = {module: group.statuses.get(module, Counter()).total() for module in modules}
+    unexplained = sum(reasons.of(change) is None for change in group.alive)
+    return Counts(group.on, group.sources, group.total, mutants, unexplained)
 
 
 def percent_killed(statuses: Counter[str]) -> float:
@@ -108,31 +108,31 @@ def line_of(statuses: Counter[str]) -> str:
     return f"{statuses.total()} mutants: {counts}; {percent_killed(statuses):.1f} % killed"
 
 
-# --------------------------------------------------------------------------------------------------------------- rooms
+# --------------------------------------------------------------------------------------------------------------- groups
 
 
-def modules_in(root: Path, room: Mapping[str, Any]) -> list[str]:
-    """The modules of the package in ``root`` that are in a room, which may say ``folder.*``: all of it but shells."""
+def modules_in(root: Path, group: Mapping[str, Any]) -> list[str]:
+    """The modules of the package in ``root`` that are in a group. ``folder.*``: all of it but shells."""
     shells = tuple(f"{shell}." for shell in shells_of(root))
     files = (file.relative_to(root).with_suffix("") for file in (root / PACKAGE).rglob("*.py"))
     names = (".".join(file.parts) for file in files if file.name != "__init__")
     pure = (name for name in names if not f"{name}.".startswith(shells))
-    return sorted(name for name in pure if any(fnmatchcase(name, pattern) for pattern in room["modules"]))
+    return sorted(name for name in pure if any(fnmatchcase(name, pattern) for pattern in group["modules"]))
 
 
 def shells_of(root: Path) -> list[str]:
-    """The modules and packages that are not pure, of the contract that says so."""
+    """The modules and packages that are not pure, of the contract of this type."""
     settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     contracts: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
     return [shell for one in contracts if one["type"] == "pure" for shell in one["shells"]]
 
 
-def room_tests(root: Path, room: Mapping[str, Any]) -> list[str]:
-    """The tests that must hold a room, below ``connector_tests``: those that are called after its modules, and those
+def group_tests(root: Path, group: Mapping[str, Any]) -> list[str]:
+    """The tests that must hold a group, below ``connector_tests``: those that are called after its modules, and those
     that it names beside them."""
-    stems = sorted({module.rpartition(".")[2] for module in modules_in(root, room)})
+    stems = sorted({module.rpartition(".")[2] for module in modules_in(root, group)})
     own = (f"{kind}/test_{stem}.py" for kind in ("unit", "properties") for stem in stems)
-    return [*(test for test in own if (root / "connector_tests" / test).is_file()), *room.get("tests", ())]
+    return [*(test for test in own if (root / "connector_tests" / test).is_file()), *group.get("tests", ())]
 
 
 def defines_functions(root: Path, module: str) -> bool:
@@ -142,7 +142,7 @@ def defines_functions(root: Path, module: str) -> bool:
 
 
 def digest_of(root: Path, modules: list[str]) -> str:
-    """Twelve hexadecimal digits that are others when one of the modules is."""
+    """Return twelve hexadecimal digits that change with the modules."""
     digest = hashlib.sha256()
     for module in sorted(modules):
         source = root.joinpath(*module.split(".")).with_suffix(".py").read_bytes()
@@ -154,38 +154,40 @@ def digest_of(root: Path, modules: list[str]) -> str:
 
 
 def encoded_counts(counts: Mapping[str, Counts]) -> str:
-    """As the repository keeps them, in one order: a room a paragraph."""
-    rooms = {name: vars(room) for name, room in counts.items()}
-    return json.dumps(rooms, indent=1, sort_keys=True) + "\n"
+    """As the repository keeps them, in one order: a group a paragraph."""
+    groups = {name: vars(group) for name, group in counts.items()}
+    return json.dumps(groups, indent=1, sort_keys=True) + "\n"
 
 
 def decoded_counts(text: str) -> dict[str, Counts]:
     """The opposite of ``encoded_counts``."""
-    return {name: Counts(**{**room, "statuses": Counter(room["statuses"])}) for name, room in json.loads(text).items()}
+    return {
+        name: Counts(**{**group, "statuses": Counter(group["statuses"])}) for name, group in json.loads(text).items()
+    }
 
 
 def encoded(results: Mapping[str, Measured]) -> str:
-    """As a file keeps it, in one order, so that a difference shows what was measured anew."""
-    rooms = {
+    """As a file keeps it, in one order, so that a difference shows what was measured again."""
+    groups = {
         name: {
-            "on": room.on,
-            "sources": room.sources,
-            "statuses": room.statuses,
-            "alive": [[one.function, one.before, one.after] for one in sorted(room.alive)],
+            "on": group.on,
+            "sources": group.sources,
+            "statuses": group.statuses,
+            "alive": [[one.function, one.before, one.after] for one in sorted(group.alive)],
         }
-        for name, room in results.items()
+        for name, group in results.items()
     }
-    return json.dumps(rooms, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return json.dumps(groups, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def decoded(text: str) -> dict[str, Measured]:
     """The opposite of ``encoded``."""
     return {
         name: Measured(
-            room["on"],
-            room["sources"],
-            {module: Counter(counts) for module, counts in room["statuses"].items()},
-            frozenset(Change(*one) for one in room["alive"]),
+            group["on"],
+            group["sources"],
+            {module: Counter(counts) for module, counts in group["statuses"].items()},
+            frozenset(Change(*one) for one in group["alive"]),
         )
-        for name, room in json.loads(text).items()
+        for name, group in json.loads(text).items()
     }

@@ -1,10 +1,10 @@
 """mutmut, whose timer ends its own children only, and is patient with a busy machine.
 
-It never takes a child's time limit back, and sends the signal to whatever process has that number when the time is
-over. Numbers come round within minutes on a busy machine, so it has ended others: mutmut runs and whoever else.
+mutmut's timer keeps the time limit of a child that has ended, and sends the signal to the process that has its number
+then. A busy machine uses numbers again within minutes, so the timer has ended mutmut itself and other processes.
 
 A mutant that never ends is ended by its limit of processor time, which a busy machine does not shorten; the timer is
-for those that wait for ever. One that takes memory without end gets no more of it, long before the machine has none.
+for those that wait for ever. The memory of a mutant is limited, far below that of the machine.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from types import SimpleNamespace
 from typing import Final
 
 PATIENCE: Final = 10
-"""So many times as long as mutmut would wait."""
+"""Factor of the time that mutmut would wait."""
 
 
 ADDRESS_SPACE_BYTES: Final = 4 * 1024**3
-"""The tests of a room take less than three."""
+"""The tests of a group need less than three."""
 
 
 def kill_child(pid: int, signal_number: int) -> None:

@@ -112,7 +112,7 @@ HERE: Final = "architecture/test_named_in_docs"
         (f"`{HERE}.py::test_a_page_names_only_what_is_there`, `{HERE}`", []),
         (f"`{HERE}.py::test_renamed`", [f"{HERE}::test_renamed"]),
         ("`unit/test_nothing.py`", ["unit/test_nothing::"]),
-        ("[a](DESIGN.md#rooms) [b](https://example.org/c)", []),
+        ("[a](DESIGN.md#packages) [b](https://example.org/c)", []),
         ("[a](docs/nothing.md) [b](DESIGN.md#no-heading)", ["docs/nothing.md#", "DESIGN.md#no-heading"]),
         ("[ROCKETMQ_DATA_LOSS.OFFSETS_UNAVAILABLE] ROCKETMQ_HOME", []),
         ("ROCKETMQ_DATA_LOSS, [ROCKETMQ_DATA_LOSS.NO_SUCH]", ["DATA_LOSS.NO_SUCH"]),

@@ -1,4 +1,4 @@
-"""What is kept of mutants, room by room, and the page of the counts."""
+"""What is kept of mutants, group by group, and the page of the counts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from mutation_results import (
     digest_of,
     encoded,
     encoded_counts,
+    group_tests,
     modules_in,
     percent_killed,
-    room_tests,
 )
 
 LESS = Change("p.a.count", "return n < 1", "return n <= 1")
 TEXT = Change("p.b.tell", 'say("utf-8")', 'say("UTF-8")')
-ROOM = Measured(
+GROUP = Measured(
     "2026-11-23",
     "0123456789ab",
     {"p.a": Counter(killed=7, timeout=2, survived=1), "p.b": Counter({"killed": 4, "no tests": 1})},
@@ -39,27 +39,27 @@ REASONS = Reasons(
         "kind": [{"before": '.*"utf-8".*', "after": '.*"UTF-8".*', "reason": "The same encoding."}],
     }
 )
-COUNTS = counts_of(ROOM, ["p.a", "p.b", "p.empty"], REASONS)
-ROOMS = {"one": ["p.a", "p.b", "p.empty"], "two": ["p.c"]}
+COUNTS = counts_of(GROUP, ["p.a", "p.b", "p.empty"], REASONS)
+GROUPS = {"one": ["p.a", "p.b", "p.empty"], "two": ["p.c"]}
 
 
 def test_what_is_kept_is_what_was_measured() -> None:
-    assert decoded(encoded({"one": ROOM})) == {"one": ROOM}
+    assert decoded(encoded({"one": GROUP})) == {"one": GROUP}
 
 
 def test_counts_have_no_survivors_but_how_many_lack_a_reason() -> None:
     other = Change("p.b.tell", "a = 1", "a = 2")
-    counts = counts_of(replace(ROOM, alive=frozenset({LESS, TEXT, other})), ["p.a", "p.b", "p.empty"], REASONS)
+    counts = counts_of(replace(GROUP, alive=frozenset({LESS, TEXT, other})), ["p.a", "p.b", "p.empty"], REASONS)
     assert (counts.mutants, counts.unexplained) == ({"p.a": 10, "p.b": 5, "p.empty": 0}, 1)
     assert COUNTS.unexplained == 0
     assert decoded_counts(encoded_counts({"one": counts})) == {"one": counts}
     assert "tell" not in encoded_counts({"one": counts})
 
 
-def test_a_room_that_is_measured_again_leaves_the_others_as_they_are_kept() -> None:
-    before = encoded({"two": ROOM, "one": ROOM})
+def test_a_group_that_is_measured_again_leaves_the_others_as_they_are_kept() -> None:
+    before = encoded({"two": GROUP, "one": GROUP})
     after = encoded({**decoded(before), "two": Measured("2026-11-24", "ba9876543210", {}, frozenset())})
-    assert decoded(after)["one"] == ROOM
+    assert decoded(after)["one"] == GROUP
     assert after.startswith(before[: before.index('"two"')])
 
 
@@ -75,7 +75,7 @@ def test_a_survivor_has_a_reason_of_its_own_or_of_its_kind_or_none() -> None:
     assert REASONS.of(Change("p.a.count", LESS.before, "return n > 1")) is None
 
 
-def test_a_reason_is_stale_when_its_room_was_run_and_it_did_not_survive() -> None:
+def test_a_reason_is_stale_when_its_group_was_run_and_it_did_not_survive() -> None:
     assert REASONS.stale(["p.a"], frozenset()) == [LESS]
     assert REASONS.stale(["p.a"], frozenset({LESS})) == []
     assert REASONS.stale(["p.b", "p.a.b"], frozenset()) == []
@@ -93,20 +93,20 @@ def package(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_room_has_the_modules_that_it_names_and_those_of_a_whole_folder(package: Path) -> None:
-    room = {"modules": ["rocketmq_spark.wire.*", "rocketmq_spark.model"]}
+def test_a_group_has_the_modules_that_it_names_and_those_of_a_whole_folder(package: Path) -> None:
+    group = {"modules": ["rocketmq_spark.wire.*", "rocketmq_spark.model"]}
     names = ["rocketmq_spark.model", "rocketmq_spark.wire.codes", "rocketmq_spark.wire.fields"]
-    assert modules_in(package, room) == names
+    assert modules_in(package, group) == names
 
 
-def test_a_room_is_held_by_tests_called_after_its_modules_and_those_it_names(package: Path) -> None:
+def test_a_group_is_held_by_tests_called_after_its_modules_and_those_it_names(package: Path) -> None:
     for name in ("unit/test_codes.py", "properties/test_codes.py", "unit/test_model.py", "unit/test_wire.py"):
         file = package / "connector_tests" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("", encoding="utf-8")
-    room = {"modules": ["rocketmq_spark.wire.*"]}
-    assert room_tests(package, room) == ["unit/test_codes.py", "properties/test_codes.py"]
-    assert room_tests(package, room | {"tests": ["oracle/test_codes.py"]})[2:] == ["oracle/test_codes.py"]
+    group = {"modules": ["rocketmq_spark.wire.*"]}
+    assert group_tests(package, group) == ["unit/test_codes.py", "properties/test_codes.py"]
+    assert group_tests(package, group | {"tests": ["oracle/test_codes.py"]})[2:] == ["oracle/test_codes.py"]
 
 
 def test_the_digest_is_another_when_a_module_is_another_or_there_is_one_more(package: Path) -> None:
@@ -126,24 +126,24 @@ def test_a_module_that_defines_functions_is_distinguished_from_one_that_does_not
     assert [defines_functions(package, name) for name in names] == [True, False]
 
 
-def test_the_page_has_each_room_and_states_of_one_that_it_was_not_run() -> None:
-    lines = page(ROOMS, {"one": COUNTS}, {}).splitlines()
+def test_the_page_has_each_group_and_states_of_one_that_it_was_not_run() -> None:
+    lines = page(GROUPS, {"one": COUNTS}, {}).splitlines()
     assert "| one | 3 | 15 | 13 | 87 % | 2026-11-23 | `0123456789ab` |" in lines
     assert "| two | 1 | not run | | | | |" in lines
-    reported = "1 of 2 rooms were run: 15 mutants: 11 killed, 1 no tests, 1 survived, 2 timeout; 86.7 % killed."
+    reported = "1 of 2 groups were run: 15 mutants: 11 killed, 1 no tests, 1 survived, 2 timeout; 86.7 % killed."
     assert reported in lines
 
 
 def test_the_page_names_modules_that_were_not_measured_and_those_without_mutants() -> None:
-    rooms = {"one": ["p.a", "p.b", "p.empty", "p.new", "p.table"]}
-    *_, line = page(rooms, {"one": COUNTS}, {"p.empty": "a protocol"}, {"p.table"}).splitlines()
+    groups = {"one": ["p.a", "p.b", "p.empty", "p.new", "p.table"]}
+    *_, line = page(groups, {"one": COUNTS}, {"p.empty": "a protocol"}, {"p.table"}).splitlines()
     assert line == "Not measured yet: `p.new`. Without a mutant: `p.empty` (a protocol)."
-    *_, line = page(ROOMS, {"one": COUNTS}, {}).splitlines()
+    *_, line = page(GROUPS, {"one": COUNTS}, {}).splitlines()
     assert line == "Not measured yet: no module. Without a mutant: `p.empty` (no reason is known)."
 
 
-def test_what_was_kept_of_a_room_that_is_no_more_is_not_counted() -> None:
-    assert "0 of 2 rooms were run: 0 mutants" in page(ROOMS, {"three": COUNTS}, {})
+def test_what_was_kept_of_a_group_that_is_no_more_is_not_counted() -> None:
+    assert "0 of 2 groups were run: 0 mutants" in page(GROUPS, {"three": COUNTS}, {})
 
 
 def test_a_copy_of_the_project_omits_bytecode_that_the_demo_is_writing_beside_it(tmp_path: Path) -> None:

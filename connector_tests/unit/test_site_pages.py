@@ -12,9 +12,14 @@ from site_pages import with_site_links
         ("README.md", "index.md", "[a](docs/reading.md#columns)", "[a](reading.md#columns)"),
         ("docs/reading.md", "reading.md", "[a](../README.md)", "[a](index.md)"),
         ("docs/reference/cli.md", "reference/cli.md", "[a](../performance.md#idle)", "[a](../performance.md#idle)"),
-        ("docs/dev/tests.md", "dev/tests.md", "[a](../../DESIGN.md#rooms)", "[a](../design.md#rooms)"),
+        ("docs/dev/tests.md", "dev/tests.md", "[a](../../DESIGN.md#packages)", "[a](../design.md#packages)"),
         ("docs/dev/tests.md", "dev/tests.md", "[`a`](../../rocketmq_spark/model.py)", "`a`"),
-        ("DESIGN.md", "design.md", "[a](https://example.org/b) [c](#rooms)", "[a](https://example.org/b) [c](#rooms)"),
+        (
+            "DESIGN.md",
+            "design.md",
+            "[a](https://example.org/b) [c](#packages)",
+            "[a](https://example.org/b) [c](#packages)",
+        ),
         ("docs/a.md", "a.md", "![picture](benchmarks/rows.png)", "![picture](benchmarks/rows.png)"),
     ],
 )
