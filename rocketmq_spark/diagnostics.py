@@ -55,7 +55,7 @@ class LineFormatter(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:
-        """Return the traceback, indented, so that none of its lines can be taken for a log line."""
+        """Return the traceback, indented, so that none of its lines can be confused with a log line."""
         return "\n".join(
             f"    {one_line(line.expandtabs(TAB_STOPS))}" for line in super().formatException(ei).splitlines()
         )

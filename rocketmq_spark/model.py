@@ -39,7 +39,7 @@ def is_of_group(topic: str) -> bool:
 
 
 MAX_CACHED_CHARACTERS: Final = 255
-"""A topic's name has at most so many. Client IDs of other members, which brokers list, may have any length."""
+"""A topic's name has at most this length. Client IDs of other members, which brokers list, may have any length."""
 
 
 def java_string_order(text: str) -> bytes:
@@ -183,7 +183,7 @@ def split_address(server: str) -> tuple[str, int]:
     ValueError without a host, or without a port of 1 to MAX_PORT."""
     bracketed_host, _, port = server.rpartition(":")
     host = bracketed_host.removeprefix("[").removesuffix("]")
-    # The system's resolver takes ports modulo 65536, and no host for this machine: it would connect to another server.
+    # The resolver reduces ports modulo 65536, and reads no host as this machine: it would connect to another server.
     if not host or not 0 < int(port) <= MAX_PORT:
         raise ValueError("an address is host:port")
     return host, int(port)

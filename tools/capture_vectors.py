@@ -1,6 +1,6 @@
-"""Capture what the real broker says, frame by frame: ``connector_tests/vectors/frames.json``.
+"""Capture the responses of a real broker, frame by frame: ``connector_tests/vectors/frames.json``.
 
-Run it again when a new version of Apache RocketMQ is to be spoken to; the tests then say what has changed.
+Run it again when a new version of Apache RocketMQ is to be supported; the tests then show what has changed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def pull(offset: int, expression: str = "*") -> RemotingCommand:
 
 
 def requests() -> Iterator[tuple[str, str, RemotingCommand]]:
-    """(name, who is asked, request)."""
+    """(name, server, request)."""
     route = GetRouteInfoRequest(topic=QUEUE.topic).to_fields()
     stats = GetTopicStatsInfoRequest(topic=QUEUE.topic).to_fields()
     members = GetConsumerListByGroupRequest(consumer_group="nobody").to_fields()
@@ -79,7 +79,7 @@ def requests() -> Iterator[tuple[str, str, RemotingCommand]]:
 
 
 def response(address: str, request: RemotingCommand) -> bytes:
-    """The frame that answers, with its four length bytes."""
+    """Return the response frame, with its four length bytes."""
     stream = connect_tcp(address, TIMEOUT_MS)
     frames = FrameBuffer(address)
     try:
@@ -92,7 +92,7 @@ def response(address: str, request: RemotingCommand) -> bytes:
 
 
 def main() -> None:
-    """Start a broker, send it three messages, and write down what it answers."""
+    """Start a broker, send it three messages, and write its responses to files."""
     with EmbeddedCluster() as cluster:
         cluster.create_topic(QUEUE.topic, queues=2)
         pool = ConnectionPool(connect_timeout_ms=TIMEOUT_MS)

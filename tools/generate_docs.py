@@ -1,4 +1,4 @@
-"""Writes the parts of the documentation that tables in the code know better: options, errors, columns, decisions.
+"""Writes the parts of the documentation that the code has as tables: options, errors, columns, decisions.
 
 python tools/generate_docs.py            write what is stale
 python tools/generate_docs.py --check    write nothing, name what is stale, exit 1 if anything is
@@ -208,7 +208,7 @@ def view_column(named: tuple[str, Column]) -> tuple[str, ...]:
 
 
 def with_tables(text: str) -> str:
-    """A page with its tables renewed: whatever stands between two markers."""
+    """Return a page with new tables between each two markers."""
     current, count = MARKED.subn(lambda block: f"{block['begin']}{TABLES[block['name']]()}{block['end']}", text)
     if count != text.count(": written by tools/generate_docs.py -->"):
         raise SystemExit(f"a page begins a generated table and does not end it: {text.splitlines()[0]}")
@@ -278,7 +278,7 @@ def pull_actions_table() -> str:
 
 
 def pull_offsets_table() -> str:
-    """For docs/dev/pulling.md: what the answer's offsets overrule."""
+    """For docs/dev/pulling.md: what the offsets of a response override."""
     lines = (
         (by.name, "yes" if is_later else "no", "yes" if is_deleted else "no", action.name)
         for (by, is_later, is_deleted), action in BY_OFFSETS.items()
@@ -302,7 +302,7 @@ def standing_diagram() -> str:
 
 
 def standing_table() -> str:
-    """For docs/dev/group-members.md: all that comes of what a member is told."""
+    """For docs/dev/group-members.md: all effects of the reports that a member receives."""
     lines = (
         (
             before.name,

@@ -1,8 +1,8 @@
-"""Write a lock of rocketmq_spark/embedded/locks anew: ``python tools/lock_jars.py 5.5.0``.
+"""Write a lock of rocketmq_spark/embedded/locks again: ``python tools/lock_jars.py 5.5.0``.
 
 Resolves what the name server, the broker and the admin tools need, leaves out what no embedded broker loads, resolves
 the rest once more by exact coordinates, as users do, and writes down sizes and sums. What a proxy needs beside them
-gets a lock of its own: few want one. It takes the sums on trust: look at the difference before you commit it.
+gets a lock of its own: few want one. It does not verify the sums: check the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MODULES = ("namesrv", "broker", "tools", "client")
 # An artifact ends where a dash is followed by a digit.
 FILE_NAME = re.compile(r"(?P<group>[^_]+)_(?P<artifact>.+?)-(?P<version>\d.*)\.jar")
 EXCLUDED = (
-    # Native code that Netty does without, and protocols that RocketMQ does not speak.
+    # Native code that Netty does without, and protocols that RocketMQ does not use.
     r".*-(linux|osx)-.*",
     r"io\.netty_netty-(resolver-dns.*|transport-(classes-kqueue|native-(epoll|kqueue)|rxtx|sctp|udt))-.*",
     r"io\.netty_netty-(codec-(dns|http2|memcache|mqtt|redis|smtp|stomp|xml)|handler-ssl-ocsp)-.*",
@@ -42,7 +42,7 @@ EXCLUDED = (
     r"org\.apache\.tomcat_annotations-api-.*",
 )
 ONLY_PROXIES_LOAD = r"io\.grpc:grpc-(core|netty-shaded):.*|io\.perfmark:.*"
-# Netty is in it as a whole, or, as newer ones are, in others, and it is empty.
+# Netty is in it as a whole, or, as newer ones are, in other jars, and it is empty.
 EMPTY_JAR_BYTES = 100_000
 HEADER = "# The jars of the embedded {}: SHA-256, size in bytes, coordinate. Written by tools/lock_jars.py.\n"
 

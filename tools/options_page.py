@@ -1,4 +1,4 @@
-"""The page of all options, of which ``generate_docs`` takes parts."""
+"""The page of all options, of which ``generate_docs`` uses parts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def section_of_options(section: Section) -> str:
 
 
 def sentences(option: Option) -> str:
-    """All that the table says of one option."""
+    """Return the entry of one option."""
     accepted = {call: row for call, row in BY_CALL if is_shared(row, option)}
     facts = [f"- value: {option.kind.expected}"]
     facts += [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Final
@@ -11,7 +13,7 @@ from typing import Final
 import pytest
 
 import rocketmq_spark
-from connector_tests.support.refused_words import SEQUENCES, WORDS, Place, refused_phrases
+from connector_tests.support.refused_words import SEQUENCES, WORDS, Place, refused_phrases, refused_words
 
 PACKAGE: Final = Path(rocketmq_spark.__file__).parent
 ROOT: Final = PACKAGE.parent
@@ -51,6 +53,9 @@ MODEL: Final = ("properties/test_join", "support/simulated_", "support/join_", "
 
 TEXTS_OF_BROKERS: Final = {"meanings.py"}
 """Modules whose strings are remarks of brokers, as these write them."""
+
+OF_MACHINE_ROOMS: Final = {"allocation.py", "strategy_names.py"}
+"""Modules whose docstrings have RocketMQ's machine rooms."""
 
 Found = Iterator[tuple[int, str]]
 """Lines of a file, and what is wrong there."""
@@ -125,6 +130,30 @@ def refused_strings(path: Path, place: Place) -> Found:
             yield line, advice
 
 
+def docstrings_and_comments(code: str) -> str:
+    """Return the docstrings and comments of a module at their lines, without what is in double backticks. The lines of
+    code have a full stop, which ends a phrase."""
+    lines = ["."] * (code.count("\n") + 1)
+    tree = ast.parse(code)
+    of_docstrings = docstrings_of(tree)
+    docstrings = [one for one in ast.walk(tree) if isinstance(one, ast.Constant) and id(one) in of_docstrings]
+    texts = [(one.lineno, one.value) for one in docstrings if isinstance(one.value, str)]
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    texts += [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
+    for first_line, text in texts:
+        plain = re.sub(r"``[^`]*``", lambda found: "\n" * found[0].count("\n"), text).split("\n")
+        lines[first_line - 1 : first_line - 1 + len(plain)] = plain
+    return "\n".join(lines)
+
+
+def refused_docstrings(path: Path) -> Found:
+    """Yield words and phrases in the docstrings and comments of a module, each once."""
+    allowed = frozenset({"room", "rooms"}) if path.name in OF_MACHINE_ROOMS else frozenset[str]()
+    text = docstrings_and_comments(path.read_text(encoding="utf-8"))
+    found = (*refused_words(text, allowed), *refused_phrases(text, Place.DOCSTRING))
+    yield from {(line, advice.partition(",")[0]): (line, advice) for line, advice in found}.values()
+
+
 # --------------------------------------------------------------------------------------------------------- tests
 
 
@@ -141,6 +170,10 @@ def place_of(page: Path) -> Place:
 
 def modules() -> list[Path]:
     return sorted(path for path in PACKAGE.rglob("*.py") if not path.name.endswith("_pb2.py"))
+
+
+def modules_and_tools() -> list[Path]:
+    return [*modules(), *sorted((ROOT / "tools").glob("*.py"))]
 
 
 def modules_of_tests() -> list[Path]:
@@ -192,6 +225,11 @@ def test_messages_and_their_parts_have_no_refused_phrases() -> None:
     assert not found, "\n".join(["", *found])
 
 
+def test_docstrings_and_comments_have_no_refused_words() -> None:
+    found = [one for path in modules_and_tools() for one in located(path, refused_docstrings(path))]
+    assert not found, "\n".join(["", *found])
+
+
 def test_a_refused_name_is_found_with_its_line(tmp_path: Path) -> None:
     module = tmp_path / "errands.py"
     module.write_text(
@@ -229,11 +267,26 @@ def test_strings_are_read_and_docstrings_are_not(tmp_path: Path) -> None:
     assert [line for line, _ in refused_strings(module, Place.OPTION)] == [2, 6, 8]
 
 
+def test_refused_words_of_docstrings_and_comments_are_found(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        '"""Look up.\n\nThe broker takes a lock, which takes effect ``who`` knows."""\n'
+        'TEXT = "gone"  # It looks at rooms.\n\n\ndef f():\n    """Nobody takes 3 ms."""\n'
+    )
+    assert [(line, advice.partition(",")[0]) for line, advice in sorted(refused_docstrings(module))] == [
+        (3, "not 'knows'"),
+        (3, "not 'takes'"),
+        (4, "not 'looks'"),
+        (4, "not 'rooms'"),
+        (8, "not 'Nobody'"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "places"),
     [
         ("Nobody reads it.", set(Place)),
-        ("The broker told it.", set(Place) - {Place.MAINTAINERS_PAGE}),
+        ("The broker told it.", set(Place) - {Place.MAINTAINERS_PAGE, Place.DOCSTRING}),
         ("An answer of the broker.", {Place.CONDITION, Place.MESSAGE}),
         ("The topic is not there yet.", {Place.CONDITION}),
         ("The broker redelivers the message.", set()),

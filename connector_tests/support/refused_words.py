@@ -6,7 +6,7 @@ The source is the project's glossary. ``architecture/test_words.py`` holds names
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from enum import StrEnum, auto
 from typing import Final
 
@@ -20,10 +20,13 @@ class Place(StrEnum):
     CONDITION = auto()
     MESSAGE = auto()
     """A log line, or a part of one or of an error, such as a cause."""
+    DOCSTRING = auto()
+    """A docstring or comment of the package or of ``tools``."""
 
 
 EVERYWHERE: Final = frozenset(Place)
-FOR_USERS: Final = EVERYWHERE - {Place.MAINTAINERS_PAGE}
+FOR_USERS: Final = EVERYWHERE - {Place.MAINTAINERS_PAGE, Place.DOCSTRING}
+IN_DOCSTRINGS: Final = frozenset({Place.DOCSTRING})
 IN_MESSAGES: Final = frozenset({Place.CONDITION, Place.MESSAGE})
 """Texts that appear alone, at night: an error or a line of the log."""
 
@@ -191,9 +194,36 @@ PHRASES: Final = {
     r"come again": ("are redelivered", IN_MESSAGES),
     r"hands? out": ("delivers", IN_MESSAGES),
     r"gives? (?:up|back)": ("skips, releases", IN_MESSAGES),
+    # ---- in docstrings and comments, beside ``WORDS``
+    r"takes(?! (?:effect|precedence|about|at most|as few as|longer|some|\d))": ("needs, accepts, uses", IN_DOCSTRINGS),
+    # ---- in conditions
     r"yet": ("name the state and its time limit", frozenset({Place.CONDITION})),
 }
 """Patterns that a text must not have, in any case and across line ends; what to write, and where it is refused."""
+
+
+IN_SENTENCES: Final = {
+    "frozen": "a frozen dataclass",
+    "look": "look up, look-up",
+    "looked": "looked up",
+    "looks": "looks up",
+    "peer": "the other end of a socket, as in getpeername",
+    "renew": "a lease on a queue lock, or a certificate",
+    "renewed": "a lease on a queue lock, or a heartbeat",
+    "whose": "sentences need pronouns",
+}
+"""Words of ``WORDS`` that a docstring may have, and of what."""
+
+OTHER_USES: Final = (r"looks?(?![ -]up)", r"looked(?! up)")
+"""Uses of such words that are refused all the same."""
+
+
+def refused_words(text: str, allowed: Set[str] = frozenset()) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a docstring in which it has a word of ``WORDS`` that is not right there, and the advice.
+    ``allowed``: more words that are right."""
+    words = "|".join([*(WORDS.keys() - IN_SENTENCES.keys() - allowed), *OTHER_USES])
+    for found in re.finditer(rf"\b(?:{words})\b", text, re.IGNORECASE):
+        yield text.count("\n", 0, found.start()) + 1, f"not {found[0]!r}, but {WORDS[found[0].lower()]}"
 
 
 def refused_phrases(text: str, place: Place) -> Iterator[tuple[int, str]]:

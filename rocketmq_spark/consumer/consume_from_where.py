@@ -108,7 +108,7 @@ def _configured_points(options: ReadOptions) -> Iterator[tuple[str, StartingPoin
 
 def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
     """Return the start position that ``startingOffsets`` sets: one for all queues, or those of topics and single
-    queues, with FIRST_OFFSET for others. Raises OptionError[INCOMPATIBLE_OPTIONS] for topics that are not read."""
+    queues, with FIRST_OFFSET for the rest. Raises OptionError[INCOMPATIBLE_OPTIONS] for topics that are not read."""
     listed = options.starting_offsets or QueuePositions()
     if listed.everywhere is not None:
         return StartingPoint(OF_POSITIONS[listed.everywhere], requires_group=listed.everywhere == GROUP)

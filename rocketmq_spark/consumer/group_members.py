@@ -157,7 +157,7 @@ class GroupMembers:
         if heartbeats.heartbeat == self._build_heartbeat():
             self._subscribed.update(acknowledged)
         else:
-            # It may have arrived after a later one, and a broker takes the topics of the last.
+            # It may have arrived after a later one, and a broker keeps the topics of the last.
             self._subscribed.difference_update(acknowledged)
 
     def update_topics(self) -> bool:
@@ -203,7 +203,7 @@ class GroupMembers:
         """Return the consumer data of heartbeats: ``consumer_data`` plus a subscription to the group's retry topic, as
         in Java's push consumers, even if this member does not read it.
 
-        A broker takes the topics of the last heartbeat for the group's, and rejects pulls of other topics that carry no
+        A broker keeps only the topics of the group's last heartbeat, and rejects pulls of other topics that carry no
         subscription. Without the retry topic, Java members could not read it after each heartbeat of this member.
         """
         topics = dict.fromkeys((*self._topics.selected, self._options.retry_topic))

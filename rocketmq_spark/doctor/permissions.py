@@ -108,7 +108,7 @@ def _topic_refused(refusal: _Refusal) -> Diagnosis:
 
 def _other(refusal: _Refusal) -> Diagnosis | None:
     """Return the problem of a group with ``consumeEnable`` false if the broker's remark reports it, or None for another
-    remark. Brokers report it also to a user who may not read the group's settings."""
+    remark. Brokers report it also to a user without permission to read the group's settings."""
     if not str(refusal.error.context["remark"]).startswith(_DISABLED):
         return None
     return disabled_group_diagnosis(refusal.job, refusal.broker)

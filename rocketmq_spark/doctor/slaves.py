@@ -185,8 +185,8 @@ class _Replicas:
         return None
 
     def _refused(self, slave: BrokerFacts, trial: Trial, error: BrokerError) -> Diagnosis | None:
-        """Return the diagnosis of a refusal that keeps the job from reading at the slave; None for others, which are
-        effects of a trial."""
+        """Return the diagnosis of a refusal that keeps the job from reading at the slave; None for another
+        one, an effect of a trial."""
         general = refusal_diagnosis(self._job, slave, trial)
         remark = str(error.context["remark"])
         if general is not None:

@@ -52,7 +52,7 @@ class EmbeddedCluster:
         with ``acting-master`` a slave, for reading only; with ``none`` nothing. Slaves can be read. See ``master``.
     broker_config : properties of broker.conf, for every broker.
     store_dir : data folder of the brokers, which is not deleted. By default a temporary directory.
-    advertised_host : host that brokers register instead of 127.0.0.1: 127.0.0.2, say, with a proxy on the same port.
+    advertised_host : host that brokers register instead of 127.0.0.1, such as 127.0.0.2, with a proxy on the same port.
     namesrv_port : 0 selects a free one.
     version : one of ``jars.VERSIONS``; by default 5.5.0, or ROCKETMQ_HOME's. RocketMQ 4 listens on all interfaces.
     java_options : additional options of every JVM.
@@ -320,7 +320,7 @@ class EmbeddedCluster:
         self._jvms.dedicated_jvm(PROXY_JVM).resume()
 
     def pause(self) -> None:
-        """Stop all JVMs by SIGSTOP, so that they use no CPU. A name server removes silent brokers after 120 s."""
+        """Stop all JVMs by SIGSTOP, so that they use no CPU. A name server removes unresponsive brokers after 120 s."""
         self._jvms.pause()
 
     def resume(self) -> None:

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.embedded.servers import LOOPBACK, BrokerServer, Server, apply_settings, free_port
 
-# A broker that is killed is replaced at once, because its connection closes; one that is silent after 3 s.
+# A broker that is killed is replaced at once, because its connection closes; an unresponsive one after 3 s.
 QUICK_ELECTION: Final[Mapping[str, str]] = {
     "scanNotActiveBrokerInterval": "1000",
     "controllerHeartBeatTimeoutMills": "3000",
@@ -26,7 +26,7 @@ REPLICATED: Final[Mapping[str, str]] = {
 }
 ACTING_MASTER: Final[Mapping[str, str]] = {
     "enableSlaveActingMaster": "true",
-    # The name server removes a broker that is silent for as long.
+    # The name server removes a broker that sends no heartbeat for as long.
     "brokerNotActiveTimeoutMillis": "3000",
     # A restarted master would be missing from the route for a minute.
     "skipPreOnline": "true",

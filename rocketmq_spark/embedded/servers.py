@@ -76,7 +76,7 @@ class Server:
         return self._jvm is not None and self._jvm.is_running
 
     def stop(self) -> None:
-        """Shut the running server down cleanly, which flushes all data and takes a broker several seconds. Wait up to
+        """Shut the running server down cleanly, which flushes all data; a broker needs several seconds. Wait up to
         15 s more until its port is free, and record its end. Its JVM stays. Raises what
         ``ChildJvm.raising_embedded_errors`` and ``await_free_port`` do."""
         assert self._jvm is not None
@@ -199,7 +199,7 @@ class BrokerServer(Server):
 
     def copy_from_master(self) -> None:
         """At a running slave, copy topics, groups and the groups' offsets from the master now. RocketMQ itself does so
-        every 10 s with a controller, every 60 s without. Copy nothing, without an error, if the slave does not know the
+        every 10 s with a controller, every 60 s without. Copy nothing, without an error, if the slave does not have the
         master's address yet, or the master does not respond within 3 s."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
@@ -275,7 +275,7 @@ def fill_auth_config(configs: tuple[Any, ...]) -> None:
 def stop_idle_services(controller: Any) -> None:
     """Stop up to three threads of the started broker that poll for nothing. The flush of transaction metrics always
     ends. Fast failure ends if it is disabled. The thread that waits for slaves ends if the role is ASYNC_MASTER."""
-    # It spins until its first interval is over, 10 s by default, and then writes a file that nobody reads.
+    # It spins until its first interval is over, 10 s by default, and then writes a file that no process reads.
     stop_service(controller, "transactionMetricsFlushService")
     # These wake a hundred times a second.
     if not controller.getBrokerConfig().isBrokerFastFailureEnable():
@@ -324,7 +324,7 @@ def free_port() -> int:
     """Return a random port from PORT_RANGE that is free now on the loopback interface, for a server that would not
     report its own; reserve nothing.
 
-    It is lower than the ports that the system assigns to connections: one of these could take it before the server
+    It is lower than the ports that the system assigns to connections: one of these could occupy it before the server
     does. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if none is free.
     """
     for port in random.sample(PORT_RANGE, len(PORT_RANGE)):

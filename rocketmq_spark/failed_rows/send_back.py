@@ -134,7 +134,7 @@ def _send_back_popped(
         results = zip(messages, returner.try_send_back_all(messages), strict=True)
         return [(str(message), problem) for message, problem in results if problem is not None]
 
-    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # its stub says pandas only
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # its stub has pandas only
 
     failures = _send_back_on_executors(failed, REQUIRED_POP_COLUMNS, arrow_udf(arrow_function(returner), "string"))
     return [(str(FailedMessage(*values)), problem) for values, problem in failures]

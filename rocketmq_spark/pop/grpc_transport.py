@@ -73,7 +73,7 @@ class GrpcTransport:
         self.client_id = new_client_id(addresses[0])
         self._sessions = {addresses: self._new_session(addresses)}
         self._topics = options.topics
-        """The topics that are read, and others with unacknowledged messages."""
+        """The topics that are read, and other topics with unacknowledged messages."""
         self._routes: dict[str, dict[str, Addresses]] = {}
         self._topics_without_route: set[str] = set()
         """Topics for which the proxy has no broker."""
@@ -112,7 +112,7 @@ class GrpcTransport:
         proxies; {} without errors. Raises no RocketMQError."""
         routes, failures = self._request_topic_routes()
         required = {addresses for route in routes.values() for addresses in route.values()}
-        # First the sessions: polls look for the session of an address in the routes at any moment.
+        # First the sessions: polls search the session of an address in the routes at any moment.
         self._sessions = self._sessions | {one: self._new_session(one) for one in required if one not in self._sessions}
         self._routes = routes
         if self._is_closed:

@@ -139,6 +139,6 @@ def is_too_large(error: RocketMQError) -> bool:
 
 def cannot_be_stored_again(error: RocketMQError) -> bool:
     """Return whether a broker refused to store a message again, by SYSTEM_ERROR and its store's status. The message has
-    no room for more properties, has no body, has INNER_NUM, or is an inner batch. Source:
+    no capacity for more properties, has no body, has INNER_NUM, or is an inner batch. Source:
     ``broker/util/HookUtils.java``."""
     return _remark(error).startswith(("PROPERTIES_SIZE_EXCEEDED", "MESSAGE_ILLEGAL"))

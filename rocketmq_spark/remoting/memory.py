@@ -42,7 +42,7 @@ class _Pipe:
             return chunk
 
     def put(self, data: memoryview, timeout_ms: int) -> int:
-        """Wait up to ``timeout_ms`` for room, append as many bytes as fit, and return their number. Return 0 if none
+        """Wait up to ``timeout_ms`` for capacity, append as many bytes as fit, and return how many. Return 0 if none
         fitted in time, -1 after the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or self._free_bytes > 0, timeout_ms / 1000)

@@ -18,7 +18,7 @@ MAX_CONCURRENT_PROBES: Final = 32
 """Maximum number of probes in flight; the response to each may be an entire message."""
 
 MAX_SEARCH_PULLS: Final = 131_072
-"""Maximum number of pulls of one search. Two suffice, and some hundred where the broker's result is wrong; it takes
+"""Maximum number of pulls of one search. Two suffice, and some hundred where the broker's result is wrong; it needs
 thousands to cross messages whose commit log files were deleted."""
 
 

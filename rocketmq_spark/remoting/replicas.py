@@ -15,7 +15,7 @@ written there: it would confirm offsets, grant locks and deliver popped messages
     pull of offsets that a       any        master                        none
     slave lacks
     bounds, search, query of     master     master                        none
-    offsets and of members       others     master                        slave with the lowest id
+    offsets and of members       else       master                        slave with the lowest id
     commit, lock, pop, ack,      any        master                        none
     send, creation of a topic
 

@@ -85,7 +85,7 @@ def _are_not_blank(keys: pa.BinaryArray) -> pa.BooleanArray:
 
 
 class TopicLookup:
-    """Checks that the topics and queues of a task's rows exist, and selects queues for sharding keys. Looks up each
+    """Checks that the topics and queues of a task's rows exist, and selects queues for sharding keys. Requests each
     topic once per task, and waits for all missing topics together. Threads: the task's own.
 
     ``query_is_compacted``: returns whether a topic keeps only the last message of each key, as one of its brokers

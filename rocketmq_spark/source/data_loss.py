@@ -90,7 +90,7 @@ WARNINGS: Final[Mapping[tuple[str, bool], str]] = {
 """Warnings by sub-condition of DATA_LOSS, all of them, and ``was_read``, in the order in which they are logged."""
 
 MAX_LISTED_RANGES: Final = 20
-"""Maximum number of ranges that an error lists; it counts the others, and a restart finds them again. A warning lists
+"""Maximum number of ranges that an error lists; it counts the rest, and a restart finds them again. A warning lists
 all ranges: it is the only record of the loss."""
 
 MAX_REMEMBERED: Final = 100_000

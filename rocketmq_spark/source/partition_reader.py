@@ -1,6 +1,6 @@
 """Reader that executors run: pulls the ranges of a partition and converts them to Arrow record batches.
 
-A pool of the worker process keeps connections between tasks; all other state lives as long as the task.
+A pool of the worker process keeps connections between tasks; all other state is that of one task.
 """
 
 from __future__ import annotations

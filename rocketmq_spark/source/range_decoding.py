@@ -22,7 +22,7 @@ QUEUE_OFFSET: Final = "queueOffset"
 COMMIT_LOG_OFFSET: Final = "commitLogOffset"
 
 BATCH_BYTES: Final = 8 * 1024 * 1024
-"""Encoded size at which pulled messages become a record batch. Spark's JVM takes a tenth less for batches of 8 MiB than
+"""Encoded size at which pulled messages become a record batch. Spark's JVM needs a tenth less for batches of 8 MiB than
 for batches of 4 MiB; 16 MiB gain nothing more."""
 
 DECODED_AT_ONCE_BYTES: Final = 256 * 1024

@@ -242,8 +242,8 @@ class RangeReader:
         return pulled
 
     def _report(self, begin_offset: int, end_offset: int, cause: LossCause) -> None:
-        """Add the offsets to the losses of the task's record, vacant ones always, others unless a loss that the driver
-        has reported contains them. With ``failOnDataLoss`` and offsets that are not vacant, request the bounds of the
+        """Add the offsets to the losses of the task's record, vacant ones always, lost ones unless a reported loss
+        of the driver contains them. With ``failOnDataLoss`` and offsets that are not vacant, request the bounds of the
         batch's other queues at this broker and wait. Then raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE |
         DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED], reported or not, which lists their losses too."""
         lost = LostRange(self._range.queue, begin_offset, end_offset, cause)

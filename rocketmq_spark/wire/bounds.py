@@ -95,7 +95,7 @@ QUEUE_OFFSETS: Final = Bound("offsets of a queue, min to max", Claimant.SERVER, 
 POP_OFFSETS: Final = Bound(
     "offsets from the start of a POP response", Claimant.SERVER, 2**20, "MALFORMED_RESPONSE.HEADER"
 )
-"""A POP response has at most 32 messages of a queue, and a broker scans some thousand others for them. An
+"""A POP response has at most 32 messages of a queue, and a broker scans some thousand other messages for them. An
 acknowledgement has a bit for each offset."""
 
 POP_MESSAGES: Final = Bound("messages of a POP response", Claimant.SERVER, 1_024, "MALFORMED_RESPONSE.HEADER")

@@ -1,1 +1,1 @@
-"""Batch reads: ``spark.read.format("rocketmq")``, which knows no consumer group."""
+"""Batch reads: ``spark.read.format("rocketmq")``, which have no consumer group."""

@@ -2,7 +2,7 @@
 query. ``run_available_now`` requests in it that the next start ends at the current max offsets.
 
 Before Spark 4.2 the query progress of a restart shows the last logged offset until a batch is planned, and with it the
-folder of the start that planned it. So the next start takes over this folder, unless its runner is still alive. A
+folder of the start that planned it. So the next start uses this folder, unless its runner is still alive. A
 runner holds a lock on its folder.
 """
 

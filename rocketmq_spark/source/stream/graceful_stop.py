@@ -45,7 +45,7 @@ DRAIN_TIMEOUT_S: Final = 10.0
 
 class DrainRequest:
     """Source runner's end of a graceful stop: its control folder, and the request in it. Construction creates the
-    folder, or takes over ``before``, the folder of an earlier start of the query. The progress shows ``before`` until a
+    folder, or uses ``before``, the folder of an earlier start of the query. The progress shows ``before`` until a
     batch is planned. ``close`` removes the folder.
 
     ``_state`` is as of the last check and of the runner's own actions: a cleanup of the files does not revert it.

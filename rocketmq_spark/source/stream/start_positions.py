@@ -56,7 +56,7 @@ def format_resumption(name: str, stored: Mapping[MessageQueue, int], bounds: Map
 def format_lost_offsets(stored: Mapping[MessageQueue, int | None], checkpoint: SourceOffset) -> str | None:
     """Return the warning that the group has no offset (None in ``stored``) of queues that the checkpoint has read
     beyond offset 0, or None without such queues. A killed broker may have lost the offsets. Another cluster, with older
-    messages in queues of the same names, looks the same."""
+    messages in queues of the same names, is not distinguishable."""
     read_to = {queue: progress.end_offset for queue, progress in checkpoint.queues.items() if progress.end_offset > 0}
     lost = [queue for queue, at in stored.items() if at is None and queue in read_to]
     if not lost:

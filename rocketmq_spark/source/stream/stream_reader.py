@@ -98,7 +98,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
     def getDefaultReadLimit(self) -> ReadLimit:
         """Check the user's schema, and return 'maxOffsetsPerTrigger' as a limit of rows, or without it
         ReadAllAvailable. If only 'minOffsetsPerTrigger' or 'maxBytesPerTrigger' is set, the limit is MAX_ROWS, which
-        limits nothing. ReadAllAvailable would look like ``Trigger.Once``, which ignores both. Raises what
+        limits nothing. ReadAllAvailable would equal ``Trigger.Once``, which ignores both. Raises what
         ``check_schema`` does: this is Spark's first call, and PySpark would mask an earlier error."""
         check_schema(self._schema, self._options.property_columns)
         options = self._options

@@ -31,7 +31,7 @@ FALSE: Final = pa.scalar(False)
 where it is not installed."""
 
 ID_PROPERTY_BYTES: Final = _UNIQUE_ID.itemsize
-"""Bytes of a message's properties that its ID takes."""
+"""Bytes of a message's properties that its ID occupies."""
 
 MessageIds = np.ndarray[Any, np.dtype[np.bytes_]]
 """Message IDs of 32 characters, ``S32``."""

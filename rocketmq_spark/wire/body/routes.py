@@ -53,7 +53,7 @@ def _topic_route(topic: str, route: Object) -> TopicRoute:
 def _with_acting(broker: BrokerData, entry: Object, writable: Collection[str]) -> BrokerData:
     """Return a copy of ``broker`` with ``is_acting``. It is True for a broker with ID 0 but not ID 1, if ``entry``
     enables acting masters, and ``writable`` (names of brokers with write permission) lacks it. So the name server lists
-    a slave that acts as master. A master without write permission whose slave is not running looks the same. Source:
+    a slave that acts as master. A master without write permission whose slave is down has the same route. Source:
     ``namesrv/routeinfo/RouteInfoManager.java#pickupTopicRouteData``."""
     may_act = entry.get("enableActingMaster") is True and broker.broker_name not in writable
     has_gap = MASTER_ID in broker.addresses and FIRST_SLAVE_ID not in broker.addresses

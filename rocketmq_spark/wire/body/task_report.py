@@ -2,7 +2,7 @@
 
 RocketMQ has no request for reports. A broker forwards GET_CONSUMER_RUNNING_INFO with its body, and no other client
 gives this request a body. Any client may send one, so a report begins with a token that only the member and its tasks
-know. Source: ``broker/processor/AdminBrokerProcessor.java#callConsumer``.
+have. Source: ``broker/processor/AdminBrokerProcessor.java#callConsumer``.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ TRANSIENT_CODES: Final = frozenset(
         Code.SLAVE_PERSISTENCE_TIMEOUT,  # as HA_NOT_AVAILABLE
     }
 )
-"""Codes after which a retry may succeed. All others concern the request, the group or the client: a retry fails,
+"""Codes after which a retry may succeed. All other codes concern the request, the group or the client: a retry fails,
 too."""
 
 _TRANSIENT_REMARKS: Final = re.compile("cannot find broker |The deadline time remaining is not enough")

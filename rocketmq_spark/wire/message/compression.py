@@ -21,7 +21,7 @@ _JAVA_ZLIB_LEVEL: Final = 5
 _READ_BYTES: Final = 256 * 1024
 _LZ4_FRAME_BYTES: Final = 64 * 1024
 """Frames of one block each: Arrow writes and Java's LZ4FrameInputStream reads only blocks that do not refer to
-others."""
+other blocks."""
 
 _ARROW_CODEC: Final[dict[MessageSysFlag, str]] = {MessageSysFlag.LZ4: "lz4", MessageSysFlag.ZSTD: "zstd"}
 

@@ -23,10 +23,10 @@ HEADER_BEGIN: Final = 8
 length."""
 
 PARSED_FIELDS: Final = (b"opaque", b"nextBeginOffset", b"minOffset", b"maxOffset")
-"""Names of the numbers to read; all others are skipped."""
+"""Names of the numbers to read; all other numbers are skipped."""
 
 CONSTANT_FIELDS: Final = (b"suggestWhichBrokerId",)
-"""Names of the numbers that a template has as they are: they tell where to pull next."""
+"""Names of the numbers that a template has as they are: they determine where to pull next."""
 
 DIGITS: Final = rb"0|[1-9][0-9]{0,17}"
 """A number as Java writes it. Numbers of more than 18 digits and negative ones do not match."""

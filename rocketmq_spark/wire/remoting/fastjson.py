@@ -24,7 +24,7 @@ ObjectKey = tuple[tuple[str, object], ...]
 """An object that is a key: its items."""
 
 STANDARD_ATTEMPTS: Final = 256
-"""Maximum number of values that are given to the standard library and turn out not to be standard JSON. Its error
+"""Maximum number of values that are given to the standard library and are not standard JSON. Its error
 counts the lines before the position, so without a limit time would grow with the square of the body."""
 
 _scan_json: Final = json.JSONDecoder().raw_decode
