@@ -29,9 +29,11 @@ from connector_tests.support.streams import eventually
 from connector_tests.support.tcp_server import Serve
 from connector_tests.support.timeouts import REQUEST_TIMEOUT_MS, WAIT_S
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.proxy import session as session_module
 from rocketmq_spark.proxy.connection import Connection
 from rocketmq_spark.proxy.failures import probe_cause
 from rocketmq_spark.proxy.session import ProxiedMessage, Response, Session
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Identity, Subscription
@@ -124,6 +126,24 @@ def test_so_does_a_server_reported_by_a_failure(proxy: ScriptedProxy, known: Ses
     )
     known.keep_alive()
     assert proxy.received_methods() == ["Telemetry", "ReceiveMessage", "Telemetry"]
+
+
+def test_a_lost_registration_that_another_call_finds_at_the_same_time_is_kept(
+    proxy: ScriptedProxy, known: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one call classifies its own failure, another one finds that the proxy has lost the registration."""
+    codes = iter([pb.Code.ILLEGAL_TOPIC, pb.Code.INTERNAL_SERVER_ERROR])
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=status(next(codes), "x"))]
+
+    def classify(error: RocketMQError) -> Retryability:
+        monkeypatch.setattr(session_module, "retryability_of_request", retryability_of_request)
+        failure(lambda: receive(known))
+        return retryability_of_request(error)
+
+    monkeypatch.setattr(session_module, "retryability_of_request", classify)
+    failure(lambda: receive(known))
+    known.keep_alive()
+    assert proxy.received_methods() == ["Telemetry", "ReceiveMessage", "ReceiveMessage", "Telemetry"]
 
 
 def test_a_group_that_is_not_there_is_reported_with_what_to_do(proxy: ScriptedProxy, session: SessionOf) -> None:

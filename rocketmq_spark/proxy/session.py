@@ -304,7 +304,8 @@ class Session:
                 self._is_disconnected = True
             raise
         except BrokerError as error:
-            self._is_unrecognized |= retryability_of_request(error) is Retryability.TRANSIENT
+            if retryability_of_request(error) is Retryability.TRANSIENT:
+                self._is_unrecognized = True  # never reset here: another call may have set it meanwhile
             raise
 
 
