@@ -26,9 +26,9 @@ class Place(StrEnum):
 
 EVERYWHERE: Final = frozenset(Place)
 FOR_USERS: Final = EVERYWHERE - {Place.MAINTAINERS_PAGE, Place.DOCSTRING}
-IN_DOCSTRINGS: Final = frozenset({Place.DOCSTRING})
 IN_MESSAGES: Final = frozenset({Place.CONDITION, Place.MESSAGE})
 """Texts that appear alone, at night: an error or a line of the log."""
+IN_CODE: Final = IN_MESSAGES | {Place.DOCSTRING}
 
 WORDS: Final = {
     "anew": "again, re-created",
@@ -194,8 +194,8 @@ PHRASES: Final = {
     r"come again": ("are redelivered", IN_MESSAGES),
     r"hands? out": ("delivers", IN_MESSAGES),
     r"gives? (?:up|back)": ("skips, releases", IN_MESSAGES),
-    # ---- in docstrings and comments, beside ``WORDS``
-    r"takes(?! (?:effect|precedence|about|at most|as few as|longer|some|\d))": ("needs, accepts, uses", IN_DOCSTRINGS),
+    # ---- in messages, docstrings and comments; these have ``WORDS`` beside
+    r"takes(?! (?:effect|precedence|about|at most|as few as|longer|some|\d))": ("needs, accepts, uses", IN_CODE),
     # ---- in conditions
     r"yet": ("name the state and its time limit", frozenset({Place.CONDITION})),
 }

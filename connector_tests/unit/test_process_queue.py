@@ -98,10 +98,10 @@ def test_a_dropped_queue_still_finishes_what_it_has_in_flight() -> None:
 
 def test_its_state_is_visible_in_one_line() -> None:
     process_queue = window((0, 10), (10, 20))
-    assert repr(process_queue) == "<ProcessQueue orders@broker-a:2 life 7 OWNED, [0, 10) [10, 20)>"
+    assert repr(process_queue) == "<ProcessQueue orders@broker-a:2 generation 7 OWNED, [0, 10) [10, 20)>"
     process_queue.remove(0, 20)
     process_queue.drop()
-    assert repr(process_queue) == "<ProcessQueue orders@broker-a:2 life 7 DROPPED, nothing in flight>"
+    assert repr(process_queue) == "<ProcessQueue orders@broker-a:2 generation 7 DROPPED, nothing in flight>"
 
 
 def test_a_window_shows_what_is_in_flight() -> None:

@@ -131,9 +131,9 @@ class ProcessQueue(SlidingWindow):
     def put(self, begin_offset: int, end_offset: int) -> None:
         """Same as ``SlidingWindow.put``. Raises ValueError also after ``drop``."""
         if self._dropped:
-            raise ValueError(f"{self!r} is dropped and takes nothing")
+            raise ValueError(f"{self!r} is dropped and accepts no range")
         super().put(begin_offset, end_offset)
 
     def __repr__(self) -> str:
         state = "DROPPED" if self._dropped else "OWNED"
-        return f"<ProcessQueue {self.queue} life {self.generation} {state}, {self._ranges()}>"
+        return f"<ProcessQueue {self.queue} generation {self.generation} {state}, {self._ranges()}>"
