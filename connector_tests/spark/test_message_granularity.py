@@ -23,6 +23,9 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 INVISIBLE_MS = int(20_000 * TIMEOUT_FACTOR)
 """Where a batch is to take longer."""
 
+UNRELEASED_MS = 60_000
+"""Where a query stops while a response is on its way: its messages are redelivered within the test's time limit."""
+
 
 def test_available_now_reads_each_message_once(messages: Topic, stream: StreamOf) -> None:
     sent: list[str] = []
@@ -36,7 +39,7 @@ def test_two_queries_share_the_messages_of_one_queue(
     spark: SparkSession, cluster: EmbeddedCluster, group: str, tmp_path: Path
 ) -> None:
     topic = Topic(cluster, cluster.create_topic(unique_name("one_queue"), queues=1))
-    options = {"loadBalance": "message", "maxOffsetsPerTrigger": "100"}
+    options = {"loadBalance": "message", "maxOffsetsPerTrigger": "100", "invisibleDurationMs": str(UNRELEASED_MS)}
     ours, theirs = (Stream(spark, cluster, topic.name, group, tmp_path / name, options) for name in ("a", "b"))
     with ours.running() as our_query, theirs.running() as their_query:
         with steady_messages(topic) as sent:
