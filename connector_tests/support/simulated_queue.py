@@ -140,8 +140,8 @@ class SimulatedNetwork:
             return [(request, failure, MASTER_ID) for request in requests]
         for request in requests:
             offset = request.next_offset
-            pulled = {(another.next_offset, filtered) for another, filtered in self._in_flight}
-            assert (offset, is_filtered) not in pulled, "pulled twice"
+            of_caller = (one for one, _ in self._in_flight if one.completion_queue is request.completion_queue)
+            assert offset not in {one.next_offset for one in of_caller}, "pulled twice"
             self.pulls.append((offset, request.max_messages))
             self.addresses.append(address)
             self.suggested_ids.append(suggested_id)

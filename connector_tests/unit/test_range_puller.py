@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.hostile_queue import HostileQueue, QueueKind, Sent
 from connector_tests.support.log_lines import outage_text, text_of, texts_of
 from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.message_bytes import BORN_HOST_V6
 from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import MASTER_ID, BrokerAddress, BrokerData, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
-from rocketmq_spark.pull.pull_request import LOST_KINDS, PulledRange, RangeKind
+from rocketmq_spark.pull.pull_request import LOST_KINDS, READ, PulledRange, RangeKind
 from rocketmq_spark.pull.range_puller import (
     ABSENT_LIMIT_MS,
     MAX_DEPTH,
@@ -868,3 +870,16 @@ def test_a_pull_goes_to_the_server_that_the_response_before_suggested(*, obeys: 
     rows = [offset for pulled in puller.pull() for offset in offsets_of(pulled)]
     assert rows == list(range(100))
     assert (network.addresses[-1], network.suggested_ids[-1]) == ((None, 2) if obeys else (REFRESHED, MASTER_ID))
+
+
+def test_vacant_offsets_are_probed_while_pulls_of_them_are_in_flight() -> None:
+    clock, queue = ManualClock(), HostileQueue(QueueKind.BATCH, QUEUE.topic)
+    for flags in (0, *[BORN_HOST_V6] * 100, 0):
+        queue.send(Sent(b"", flags))
+    network = SimulatedNetwork(lambda offset, _: queue.pull(offset, 1, None), clock, choose=lambda count: count // 2)
+    puller = RangePuller(QueueRange(QUEUE, 0, 102), network, limit_ms=60_000, missing_ms=60_000, clock=clock)
+    pulled = list(puller.pull())
+    assert [(one.begin_offset, one.end_offset) for one in pulled if one.kind is READ] == [(0, 1), (101, 102)]
+    assert {one.kind for one in pulled} == {READ, RangeKind.VACANT}
+    begins, ends = [one.begin_offset for one in pulled], [one.end_offset for one in pulled]
+    assert (begins[0], begins[1:], ends[-1]) == (0, ends[:-1], 102)
