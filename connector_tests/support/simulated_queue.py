@@ -14,6 +14,7 @@ from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MASTER_ID, BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.pull.pull_request import Completion, PulledRange, PullRequest
+from rocketmq_spark.remoting.replicas import MASTER, Server
 from rocketmq_spark.remoting.retry import PULL_PAUSES
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 
@@ -112,7 +113,7 @@ class SimulatedNetwork:
         self._nothing_for_ms = 0
         self.pulls: list[tuple[int, int]] = []
         self.addresses: list[BrokerAddress | None] = []
-        self.suggested_ids: list[int | None] = []
+        self.servers: list[Server] = []
         self.suggested_id = 0
         """The server of the broker that each response suggests for the next pull."""
         self.most_in_flight = 0
@@ -129,7 +130,7 @@ class SimulatedNetwork:
         queue: MessageQueue,
         requests: Sequence[PullRequest],
         address: BrokerAddress | None = None,
-        suggested_id: int | None = None,
+        server: Server = MASTER,
         *,
         is_filtered: bool,
     ) -> list[Completion]:
@@ -144,7 +145,7 @@ class SimulatedNetwork:
             assert offset not in {one.next_offset for one in of_caller}, "pulled twice"
             self.pulls.append((offset, request.max_messages))
             self.addresses.append(address)
-            self.suggested_ids.append(suggested_id)
+            self.servers.append(server)
             self._in_flight.append((request, is_filtered))
         self.most_in_flight = max(self.most_in_flight, len(self._in_flight))
         return []

@@ -18,6 +18,7 @@ from rocketmq_spark.pull.pull_request import PullRequest
 from rocketmq_spark.pull.range_puller import new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.error_kinds import is_busy
+from rocketmq_spark.remoting.replicas import MASTER
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult
@@ -45,7 +46,7 @@ def client(cluster: ScriptedCluster) -> ExecutorPullClient:
 
 def reported(client: ExecutorPullClient, address: BrokerAddress | None = None) -> PullOutcome:
     deadline = time.monotonic() + WAIT_S
-    completions = client.pull(QUEUE, [PullRequest(5, 8, 3, deque())], address, is_filtered=True)
+    completions = client.pull(QUEUE, [PullRequest(5, 8, 3, deque())], address, MASTER, is_filtered=True)
     while not completions:
         assert time.monotonic() < deadline, "not told"
         completions = client.receive(100)

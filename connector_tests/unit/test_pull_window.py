@@ -19,6 +19,7 @@ from rocketmq_spark.pull.pull_request import (
     pull_action,
 )
 from rocketmq_spark.pull.pull_window import MAX_MESSAGES, REFILL_DIVISOR, PullWindow
+from rocketmq_spark.remoting.replicas import FIRST_SERVERS, FROM_SLAVE, MASTER
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 
 
@@ -78,11 +79,11 @@ def test_the_first_pull_is_alone_and_requests_more_than_brokers_give() -> None:
 
 def test_a_request_records_where_it_is_sent_each_time() -> None:
     subject = window()
-    (first,) = subject.take_requests(1)
-    assert first.sent_to_id == 1
+    (first,) = subject.take_requests(MASTER)
+    assert first.sent_to == MASTER
     subject.retry(first)
-    assert subject.take_requests(2) == [first]
-    assert first.sent_to_id == 2
+    assert subject.take_requests(FIRST_SERVERS[FROM_SLAVE]) == [first]
+    assert first.sent_to == FIRST_SERVERS[FROM_SLAVE]
 
 
 def test_no_pull_requests_more_messages_than_the_range_has() -> None:

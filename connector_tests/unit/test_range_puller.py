@@ -14,7 +14,7 @@ from connector_tests.support.message_bytes import BORN_HOST_V6
 from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import MASTER_ID, BrokerAddress, BrokerData, QueueBounds, QueueRange
+from rocketmq_spark.model import BrokerAddress, BrokerData, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import LOST_KINDS, READ, PulledRange, RangeKind
@@ -24,7 +24,7 @@ from rocketmq_spark.pull.range_puller import (
     RangePuller,
     new_range_puller,
 )
-from rocketmq_spark.remoting.replicas import ANY_MASTER, ANY_SLAVE, AUTO, FROM_SLAVE, pull_address
+from rocketmq_spark.remoting.replicas import AUTO, FROM_MASTER, FROM_SLAVE, Server, ServerKind, pull_address
 from rocketmq_spark.remoting.retry import PULL_PAUSES
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
@@ -39,6 +39,8 @@ MISSING_MS = 20_000
 BEGAN_MS = 7_000_000
 REFRESHED = BrokerAddress("a:1")
 MASTER = BrokerAddress("m:1")
+ONLY_MASTER, SUGGESTED_MASTER = Server(ServerKind.ONLY_MASTER), Server(ServerKind.SUGGESTED_MASTER)
+ANY_SLAVE, ANY_MASTER = Server(ServerKind.ANY_SLAVE), Server(ServerKind.ANY_MASTER)
 REPLICATED = BrokerData("c", "broker-a", {0: "m:1", 1: "s:1"})
 
 
@@ -777,9 +779,7 @@ def test_while_what_came_is_decoded_the_broker_has_most_of_the_pulls(responds_at
 # ---------------------------------------------------------------------------------------------------- slaves
 
 
-def reading_slaves(
-    response: Callable[[int, int], PullOutcome], *, obeys: bool = False
-) -> tuple[SimulatedNetwork, RangePuller]:
+def reading_slaves(response: Callable[[int, int], PullOutcome], read_from: str) -> tuple[SimulatedNetwork, RangePuller]:
     clock = ManualClock(BEGAN_MS)
     network = SimulatedNetwork(response, clock)
     return network, RangePuller(
@@ -788,20 +788,21 @@ def reading_slaves(
         address=REFRESHED,
         limit_ms=LIMIT_MS,
         missing_ms=MISSING_MS,
-        suggested_id=MASTER_ID,
-        obeys_suggestions=obeys,
+        read_from=read_from,
         clock=clock,
     )
 
 
-@pytest.mark.parametrize("obeys", [True, False])
-def test_a_server_that_fails_is_replaced_by_a_slave_whatever_is_suggested(*, obeys: bool) -> None:
-    network, puller = reading_slaves(failing_first([LOST_CONNECTION], SimulatedQueue(max_offset=100)), obeys=obeys)
+@pytest.mark.parametrize(
+    ("read_from", "first", "then"), [(AUTO, SUGGESTED_MASTER, ANY_SLAVE), (FROM_SLAVE, ANY_SLAVE, ANY_MASTER)]
+)
+def test_a_server_that_fails_is_replaced_whatever_is_suggested(read_from: str, first: Server, then: Server) -> None:
+    network, puller = reading_slaves(failing_first([LOST_CONNECTION], SimulatedQueue(max_offset=100)), read_from)
     network.suggested_id = 2
     rows = [offset for pulled in puller.pull() for offset in offsets_of(pulled)]
     assert rows == list(range(100))
-    assert (network.addresses[0], network.suggested_ids[0]) == (REFRESHED, MASTER_ID)
-    assert set(zip(network.addresses[1:], network.suggested_ids[1:], strict=True)) == {(None, ANY_SLAVE)}
+    assert (network.addresses[0], network.servers[0]) == (REFRESHED, first)
+    assert set(zip(network.addresses[1:], network.servers[1:], strict=True)) == {(None, then)}
 
 
 @pytest.mark.parametrize("failure", [LOST_CONNECTION, refused(ResponseCode.SYSTEM_BUSY)])
@@ -812,7 +813,7 @@ def test_a_slave_that_fails_is_replaced_by_the_master(read_from: str, failure: R
     network: SimulatedNetwork
 
     def respond(offset: int, count: int) -> PullOutcome:
-        address = pull_address(REPLICATED, read_from, network.suggested_ids[-1])
+        address = pull_address(REPLICATED, network.servers[-1])
         return SimulatedQueue(max_offset=100).pull(offset, count) if address == MASTER else failure
 
     network = SimulatedNetwork(respond, clock)
@@ -830,46 +831,55 @@ def test_pulls_at_a_slave_that_time_out_one_after_another_replace_it_once() -> N
 
     def respond(offset: int, count: int) -> PullOutcome:
         sent = max(place for place, (at, _) in enumerate(network.pulls) if at == offset)
-        is_at_slave = network.suggested_ids[sent] == ANY_SLAVE
+        is_at_slave = network.servers[sent] == ANY_SLAVE
         held = next(outcomes, None) if is_at_slave else SimulatedQueue(max_offset=3_000)
         return LOST_CONNECTION if held is None else held.pull(offset, count)
 
     network = SimulatedNetwork(respond, clock, is_slow=lambda: next(slow))
     puller = RangePuller(
-        QueueRange(QUEUE, 0, 3_000), network, suggested_id=ANY_SLAVE, limit_ms=LIMIT_MS, missing_ms=0, clock=clock
+        QueueRange(QUEUE, 0, 3_000), network, read_from=FROM_SLAVE, limit_ms=LIMIT_MS, missing_ms=0, clock=clock
     )
     assert [offset for pulled in puller.pull() for offset in offsets_of(pulled)] == list(range(3_000))
-    replaced = network.suggested_ids.index(ANY_MASTER)
+    replaced = network.servers.index(ANY_MASTER)
     assert replaced > 10
-    assert set(network.suggested_ids[replaced:]) == {ANY_MASTER}
+    assert set(network.servers[replaced:]) == {ANY_MASTER}
 
 
-@pytest.mark.parametrize("obeys", [True, False])
+@pytest.mark.parametrize("read_from", [AUTO, FROM_SLAVE])
 @pytest.mark.parametrize("held", [SimulatedQueue(max_offset=40), SimulatedQueue(min_offset=60, max_offset=100)])
-def test_what_a_server_lacks_is_pulled_from_the_master(held: SimulatedQueue, *, obeys: bool) -> None:
+def test_what_a_server_lacks_is_pulled_from_the_master(held: SimulatedQueue, read_from: str) -> None:
     """A slave that has replicated too little, or deleted earlier than its master, proves no loss."""
     network: SimulatedNetwork
 
     def respond(offset: int, count: int) -> PullOutcome:
-        is_master = network.suggested_ids[-1] is None
+        is_master = network.servers[-1] == ONLY_MASTER
         return SimulatedQueue(max_offset=100).pull(offset, count) if is_master else held.pull(offset, count)
 
-    network, puller = reading_slaves(respond, obeys=obeys)
+    network, puller = reading_slaves(respond, read_from)
     network.suggested_id = 2
     pulled = list(puller.pull())
     assert [offset for one in pulled for offset in offsets_of(one)] == list(range(100))
     assert not any(one.kind in LOST_KINDS for one in pulled)
-    assert set(network.suggested_ids[network.suggested_ids.index(None) :]) == {None}
+    assert set(network.servers[network.servers.index(ONLY_MASTER) :]) == {ONLY_MASTER}
 
 
-@pytest.mark.parametrize("obeys", [True, False])
-def test_a_pull_goes_to_the_server_that_the_response_before_suggested(*, obeys: bool) -> None:
+@pytest.mark.parametrize(
+    ("read_from", "server"),
+    [
+        (AUTO, (None, Server(ServerKind.SUGGESTED_SLAVE, 2))),
+        (FROM_SLAVE, (REFRESHED, ANY_SLAVE)),
+        (FROM_MASTER, (REFRESHED, ONLY_MASTER)),
+    ],
+)
+def test_a_pull_goes_to_the_server_that_the_response_before_suggested(
+    read_from: str, server: tuple[BrokerAddress | None, Server]
+) -> None:
     queue = SimulatedQueue(max_offset=1_000, message_limit=10)
-    network, puller = reading_slaves(queue.pull, obeys=obeys)
+    network, puller = reading_slaves(queue.pull, read_from)
     network.suggested_id = 2
     rows = [offset for pulled in puller.pull() for offset in offsets_of(pulled)]
     assert rows == list(range(100))
-    assert (network.addresses[-1], network.suggested_ids[-1]) == ((None, 2) if obeys else (REFRESHED, MASTER_ID))
+    assert (network.addresses[-1], network.servers[-1]) == server
 
 
 def test_vacant_offsets_are_probed_while_pulls_of_them_are_in_flight() -> None:

@@ -19,6 +19,7 @@ from rocketmq_spark.remoting.cluster_client import MAX_SHARED_CLIENTS, ClusterCl
 from rocketmq_spark.remoting.error_kinds import is_busy
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.prober import prober_of
+from rocketmq_spark.remoting.replicas import Server
 from rocketmq_spark.remoting.route_table import RouteHistory, history_of
 from rocketmq_spark.wire.body.task_report import Recipient, TaskReport, encode_task_report
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
@@ -42,7 +43,6 @@ class ExecutorPullClient:
     ) -> None:
         self._group = options.consumer_group
         self._filter_of = options.filter_of
-        self._read_from = options.read_from
         self._credentials = options.security.credentials
         self._pull_connections = pull_connections
         self._verified: dict[BrokerAddress, tuple[PullConnection, str | None]] = {}
@@ -54,27 +54,25 @@ class ExecutorPullClient:
         self,
         queue: MessageQueue,
         requests: Sequence[PullRequest],
-        address: BrokerAddress | None = None,
-        suggested_id: int | None = MASTER_ID,
+        address: BrokerAddress | None,
+        server: Server,
         *,
         is_filtered: bool,
     ) -> list[Completion]:
-        """Send pulls of one queue to ``address``, or for None to a server of its broker in the route
-        (``replicas.pull_address``). ``is_filtered``: with the topic's filter, else for all messages. Do not wait for
-        their responses. Without an open connection, open and verify one, which waits (``_connection``). Return the
-        pulls that failed already, with their errors; raise no RocketMQError. ``receive`` returns the other completions.
+        """Send pulls of one queue to ``address``, or for None to ``server`` of its broker in the route.
+        ``is_filtered``: with the topic's filter, else for all messages. Do not wait for their responses. Without an
+        open connection, open and verify one, which waits (``_connection``). Return the pulls that failed already, with
+        their errors; raise no RocketMQError. ``receive`` returns the other completions.
         """
         try:
             expression, expression_type = self._filter_of(queue.topic) if is_filtered else UNFILTERED
             frames = pull_frames(self._group, queue, expression, self._credentials, expression_type)
-            return self._connection(queue, address, suggested_id).pull(requests, frames)
+            return self._connection(queue, address, server).pull(requests, frames)
         except RocketMQError as error:
             return [(request, error, MASTER_ID) for request in requests]
 
-    def _connection(
-        self, queue: MessageQueue, address: BrokerAddress | None, suggested_id: int | None
-    ) -> PullConnection:
-        """Return a connection to ``address``, or for None to the server of the queue's broker in the route. Open it if
+    def _connection(self, queue: MessageQueue, address: BrokerAddress | None, server: Server) -> PullConnection:
+        """Return a connection to ``address``, or for None to ``server`` of the queue's broker in the route. Open it if
         there is none. If the last connection there was lost, use a new route instead of ``address``: another broker may
         have the address now.
 
@@ -82,10 +80,10 @@ class ExecutorPullClient:
         wait. Raises RouteError[BROKER_ADDRESS_MISMATCH] for another name; a broker that reports none is accepted.
         Raises the errors of ``RouteTable.find_replica``, of connecting, and of ``Broker.submit_filter_check``.
         """
-        address = address or self._routes.find_replica(queue, self._read_from, suggested_id)
+        address = address or self._routes.find_replica(queue, server)
         if self._has_lost_connection(address):
             self._routes.invalidate(queue.topic)
-            address = self._routes.find_replica(queue, self._read_from, suggested_id)
+            address = self._routes.find_replica(queue, server)
         connection = self._pull_connections.get_or_open(address)
         verified, name = self._verified.get(address, (None, None))
         if connection is not verified:

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.error_kinds import is_topic_without_route
+from rocketmq_spark.remoting.replicas import Server
 from rocketmq_spark.wire.message.stored_message import first_queue_offset
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullOutcome, PullResult, PullStatus
 
@@ -169,8 +170,8 @@ class PullRequest:
     """Offsets ``[next_offset, end_offset)`` to pull, one response after another, at most ``max_messages`` each.
     Only PullWindow changes it. ``is_idle``: not in flight, to be sent when the depth allows it.
 
-    ``sent_to_id``: server of the last pull, as ``suggested_id`` of ``replicas.pull_address``. ``pulled``: ranges
-    received and not delivered, up to ``next_offset``. ``completion_queue``: receives the completions of its pulls.
+    ``sent_to``: server of the last pull, if any. ``pulled``: ranges received and not delivered, up to ``next_offset``.
+    ``completion_queue``: receives the completions of its pulls.
     """
 
     __slots__ = (
@@ -180,7 +181,7 @@ class PullRequest:
         "max_messages",
         "next_offset",
         "pulled",
-        "sent_to_id",
+        "sent_to",
     )
 
     def __init__(self, next_offset: int, end_offset: int, max_messages: int, completion_queue: CompletionQueue) -> None:
@@ -189,7 +190,7 @@ class PullRequest:
         self.max_messages = max_messages
         self.completion_queue = completion_queue
         self.is_idle = False
-        self.sent_to_id: int | None = None
+        self.sent_to: Server | None = None
         self.pulled: list[PulledRange] = []
 
     @property
@@ -213,13 +214,12 @@ class PullClient(Protocol):
         queue: MessageQueue,
         requests: Sequence[PullRequest],
         address: BrokerAddress | None,
-        suggested_id: int | None,
+        server: Server,
         *,
         is_filtered: bool,
     ) -> list[Completion]:
-        """Send pulls of a queue to ``address``, or for None to a server of its broker in the route
-        (``replicas.pull_address``). Without ``is_filtered`` pull all messages. Return the pulls completed already,
-        failed ones with their errors."""
+        """Send pulls of a queue to ``address``, or for None to ``server`` of its broker in the route. Without
+        ``is_filtered`` pull all messages. Return the pulls completed already, failed ones with their errors."""
 
     def receive(self, timeout_ms: int) -> list[Completion]:
         """Wait up to ``timeout_ms`` for completions of any queue, and return them, each once."""

@@ -21,6 +21,7 @@ from rocketmq_spark.pull.pull_request import (
     PullRequest,
     RangeKind,
 )
+from rocketmq_spark.remoting.replicas import Server
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 FIRST_STRIDE: Final = 32
@@ -97,20 +98,20 @@ class PullWindow:
 
     # ------------------------------------------------------------------------------------------ requests
 
-    def take_requests(self, sent_to_id: int | None = None) -> list[PullRequest]:
-        """Mark as in flight and return the requests to send to ``sent_to_id`` now, in the queue's order: idle ones,
+    def take_requests(self, sent_to: Server | None = None) -> list[PullRequest]:
+        """Mark as in flight and return the requests to send to ``sent_to`` now, in the queue's order: idle ones,
         then, once a quarter of the depth is free, new ones. The depth limits them, but not the next to deliver."""
-        requests = self._start_idle(sent_to_id) if self._has_idle else []
+        requests = self._start_idle(sent_to) if self._has_idle else []
         spare = self._spare_depth(self._incomplete)
         if self._incomplete and spare * REFILL_DIVISOR < self.depth:
             return requests
         spare = max(spare, self._incomplete == 0)
         while spare > 0 and self._opened_to < self._end_offset:
-            requests.append(self._open(self._opened_to + self._width(), sent_to_id))
+            requests.append(self._open(self._opened_to + self._width(), sent_to))
             spare -= 1
         return requests
 
-    def _start_idle(self, sent_to_id: int | None) -> list[PullRequest]:
+    def _start_idle(self, sent_to: Server | None) -> list[PullRequest]:
         """Mark as in flight and return the idle requests to send now, in the queue's order. The depth limits their
         number, but not the first incomplete request."""
         incomplete = [request for request in self._requests if not request.is_complete]
@@ -119,7 +120,7 @@ class PullWindow:
         if spare == 0 and idle[:1] == incomplete[:1]:
             spare = 1
         for request in idle[:spare]:
-            request.is_idle, request.sent_to_id = False, sent_to_id
+            request.is_idle, request.sent_to = False, sent_to
             request.max_messages = self._message_limit(request.next_offset, request.end_offset)
         self._has_idle = len(idle) > spare
         return idle[:spare]
@@ -133,12 +134,12 @@ class PullWindow:
         """Return how many responses of the expected size fit into ``available_bytes``."""
         return int(available_bytes // self._expected_bytes)
 
-    def _open(self, to: int, sent_to_id: int | None = None) -> PullRequest:
+    def _open(self, to: int, sent_to: Server | None = None) -> PullRequest:
         """Add a request behind the last one, up to ``to`` or the range's end, in flight, and return it."""
         begin_offset, end_offset = self._opened_to, min(to, self._end_offset)
         max_messages = self._message_limit(begin_offset, end_offset)
         request = PullRequest(begin_offset, end_offset, max_messages, self._completion_queue)
-        request.sent_to_id = sent_to_id
+        request.sent_to = sent_to
         self._requests.append(request)
         self._opened_to = end_offset
         self._incomplete += 1

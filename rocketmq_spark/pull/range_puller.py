@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import MASTER_ID, BrokerAddress, QueueRange
+from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.options import RangeReadOptions
 from rocketmq_spark.pull.pull_request import (
     Completion,
@@ -28,10 +28,11 @@ from rocketmq_spark.pull.pull_request import (
     vacancy_end,
 )
 from rocketmq_spark.pull.pull_window import PullWindow
+from rocketmq_spark.pull.server_choice import ServerEvent, next_server, suggested_server
 from rocketmq_spark.remoting.error_kinds import is_name_server_outage
 from rocketmq_spark.remoting.failures import Failures, OutageHistory, Policy
 from rocketmq_spark.remoting.outage_log import broker_subject
-from rocketmq_spark.remoting.replicas import ANY_MASTER, ANY_SLAVE, AUTO, FIRST_SUGGESTED_IDS
+from rocketmq_spark.remoting.replicas import FIRST_SERVERS, FROM_MASTER
 from rocketmq_spark.remoting.retry import PULL_PAUSES, requires_route_refresh, retryability_of_pull
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 
@@ -71,9 +72,8 @@ class RangePuller:
     offset is one that the broker lacks now.
 
     Pulls go to ``address``, where the range was planned, until one fails. Brokers may exchange addresses, and the wrong
-    broker responds without an error: the route is refreshed before offsets count as lost. ``suggested_id``: broker ID
-    for pulls without an address (``replicas.pull_address``); None: the master only. ``obeys_suggestions``: pull where
-    responses suggest. Offsets that a slave lacks, and the rest of the range, are pulled from the master.
+    broker responds without an error: the route is refreshed before offsets count as lost. Without an address, pulls go
+    by route to the server that ``server_choice`` selects, the first one by ``read_from``.
 
     ``is_filtered``: pull with the topic's filter. If a filter rejects the message before vacant offsets, a broker
     responds there as if its store had failed; see ``PullAction.VACANT``. ``waited``: outages of the broker or the name
@@ -90,8 +90,7 @@ class RangePuller:
         missing_ms: int,
         is_filtered: bool = False,
         waited: Callable[[str], OutageHistory] | None = None,
-        suggested_id: int | None = None,
-        obeys_suggestions: bool = False,
+        read_from: str = FROM_MASTER,
         clock: Clock,
     ) -> None:
         self._target = target
@@ -100,8 +99,7 @@ class RangePuller:
         self._planned_address = address
         self._address = address
         self._must_invalidate_route = address is None
-        self._suggested_id = suggested_id
-        self._obeys_suggestions = obeys_suggestions
+        self._server = FIRST_SERVERS[read_from]
         self._retried_after_refresh: set[PullRequest] = set()
         self._limit_ms = limit_ms
         self._clock = clock
@@ -149,7 +147,7 @@ class RangePuller:
     def _send(self) -> None:
         """Invalidate the route if this is due. Send the pulls that the window allows now, if any. Dispatch those that
         failed at once. If pulls by route reached a name server, record the end of its outage."""
-        requests = self._window.take_requests(self._suggested_id)
+        requests = self._window.take_requests(self._server)
         if requests:
             if self._must_invalidate_route:
                 self._invalidate_route()
@@ -160,9 +158,7 @@ class RangePuller:
 
     def _submit(self, requests: Sequence[PullRequest], *, is_filtered: bool) -> list[Completion]:
         """Send ``requests`` to the current server, see ``PullClient.pull``, and return those completed already."""
-        return self._client.pull(
-            self._target.queue, requests, self._address, self._suggested_id, is_filtered=is_filtered
-        )
+        return self._client.pull(self._target.queue, requests, self._address, self._server, is_filtered=is_filtered)
 
     def _invalidate_route(self) -> None:
         """Invalidate the route, without a request: the next pull requests it, and goes to the queue's broker in it."""
@@ -172,14 +168,8 @@ class RangePuller:
 
     def _require_master(self) -> None:
         """From now on pull from the master only, in a new route, since a slave may lack messages. Send nothing."""
-        self._suggested_id = None
+        self._server = next_server(self._server, ServerEvent.OFFSETS_ABSENT)
         self._invalidate_route()
-
-    def _replace_server(self, request: PullRequest) -> None:
-        """After a failure of ``request`` pull from a slave if the master has failed, else from the master. Do nothing
-        if only the master is used, or if the request was sent before its server was replaced: each has a deadline."""
-        if self._suggested_id is not None and request.sent_to_id == self._suggested_id:
-            self._suggested_id = ANY_SLAVE if self._suggested_id in (MASTER_ID, ANY_MASTER) else ANY_MASTER
 
     def _process_completions(self) -> None:
         """Wait for a completion of this range if there is none, then process all. If the pause of the postponed
@@ -188,8 +178,8 @@ class RangePuller:
             self._try_postponed_again()
         while self._completion_queue:
             request, outcome, suggested_id = self._completion_queue[0]
-            if self._obeys_suggestions and isinstance(outcome, PullResult):
-                self._follow(suggested_id)
+            if isinstance(outcome, PullResult) and (server := suggested_server(self._server, suggested_id)):
+                self._server, self._address = server, None
             accepted = self._window.accept_fast_path(self._completion_queue)
             for _ in range(accepted or 1):
                 self._completion_queue.popleft()
@@ -199,13 +189,6 @@ class RangePuller:
                 self._process_failure(request, outcome)
             else:
                 self._process_result(request, outcome)
-
-    def _follow(self, suggested_id: int) -> None:
-        """Pull by route from now on, from the server that a response suggests. Do nothing if it is the current one, or
-        once only the master is used or a server has failed."""
-        is_fixed = self._suggested_id is None or self._suggested_id in (ANY_SLAVE, ANY_MASTER)
-        if not is_fixed and suggested_id != self._suggested_id:
-            self._suggested_id, self._address = suggested_id, None
 
     def _wait(self) -> bool:
         """Receive until this range's completion queue has an entry, which stays there, and return True. Return False if
@@ -300,7 +283,8 @@ class RangePuller:
             self._retried_after_refresh.discard(request)
         elif requires_route_refresh(error):
             self._absent_since_ms = None
-            self._replace_server(request)
+            if request.sent_to == self._server:  # Else it was replaced after the pull: each has its own deadline.
+                self._server = next_server(self._server, ServerEvent.FAILED)
             self._invalidate_route()
         self._window.reduce_depth()
         self._postponed.append(request)
@@ -385,7 +369,6 @@ def new_range_puller(
         missing_ms=options.missing_queues_limit_ms,
         is_filtered=is_filtered,
         waited=waited,
-        suggested_id=FIRST_SUGGESTED_IDS[options.read_from],
-        obeys_suggestions=options.read_from == AUTO,
+        read_from=options.read_from,
         clock=clock,
     )

@@ -6,14 +6,7 @@ written there: it would confirm offsets, grant locks and deliver popped messages
 ``readFrom`` is not ``master`` treats a master that does not respond as missing (``consumer.slave_reads``).
 
     request                      readFrom   with a master                 without a master
-    pull                         master     master                        none
-                                 slave      slave with the lowest id,     slave with the lowest id
-                                            without a slave, or after it
-                                            has failed, the master
-                                 auto       the server that the broker    slave with the lowest id
-                                            suggested, else the master
-    pull of offsets that a       any        master                        none
-    slave lacks
+    pull                         any        by ``ServerKind``             by ``ServerKind``
     bounds, search, query of     master     master                        none
     offsets and of members       else       master                        slave with the lowest id
     commit, lock, pop, ack,      any        master                        none
@@ -26,8 +19,9 @@ Source: ``client/impl/consumer/PullAPIWrapper.java#recalculatePullFromWhichNode`
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketmq_spark.model import MASTER_ID, BrokerAddress, BrokerData
 
@@ -35,31 +29,37 @@ FROM_MASTER: Final = "master"
 FROM_SLAVE: Final = "slave"
 AUTO: Final = "auto"
 
-ANY_SLAVE: Final = -1
-"""Instead of a broker ID that a broker suggests, also after the master has failed: the slave with the lowest ID."""
 
-ANY_MASTER: Final = -2
-"""Instead of a broker ID that a broker suggests, after a slave has failed: the master."""
+class ServerKind(Enum):
+    """Server of a broker to pull a range from. Responses change only a suggested one, by their suggestions."""
 
-FIRST_SUGGESTED_IDS: Final[Mapping[str, int | None]] = MappingProxyType(
-    {FROM_MASTER: None, FROM_SLAVE: ANY_SLAVE, AUTO: MASTER_ID}
+    ONLY_MASTER = "the master, because a slave may lack messages; no other server replaces it"
+    SUGGESTED_MASTER = "the master, until a response suggests a slave; without a master, the slave with the lowest ID"
+    SUGGESTED_SLAVE = "the slave that the last response suggested; if it is not in the route, as SUGGESTED_MASTER"
+    ANY_SLAVE = "the slave with the lowest ID; without a slave, the master"
+    ANY_MASTER = "the master, because a slave has failed; without a master, the slave with the lowest ID"
+
+
+class Server(NamedTuple):
+    """Server of a broker to pull from. ``suggested_id``: broker ID of a suggested one, else without a meaning."""
+
+    kind: ServerKind
+    suggested_id: int = MASTER_ID
+
+
+MASTER: Final = Server(ServerKind.ONLY_MASTER)
+
+FIRST_SERVERS: Final[Mapping[str, Server]] = MappingProxyType(
+    {FROM_MASTER: MASTER, FROM_SLAVE: Server(ServerKind.ANY_SLAVE), AUTO: Server(ServerKind.SUGGESTED_MASTER)}
 )
-"""``suggested_id`` of the first pulls of a range, by the option ``readFrom``."""
+"""Server of the first pulls of a range, by the option ``readFrom``."""
 
 
-def pull_address(broker: BrokerData, read_from: str, suggested_id: int | None = MASTER_ID) -> BrokerAddress | None:
-    """Return the address to pull from, by the first case that applies, or None without an address.
-
-    - ``read_from`` "master", or ``suggested_id`` None (for offsets that a slave lacks): the master.
-    - ``suggested_id`` ANY_MASTER: the master, else the slave with the lowest ID.
-    - ``read_from`` "slave", ``suggested_id`` ANY_SLAVE, or no master: the slave with the lowest ID, else the master.
-    - Else the slave with ``suggested_id``, the broker ID that the last response suggested, or without it the master.
-    """
-    if read_from == FROM_MASTER or suggested_id is None:
-        return broker.master_address
+def pull_address(broker: BrokerData, server: Server) -> BrokerAddress | None:
+    """Return the address of ``server`` in the broker's entry of the route (``ServerKind``), or None without one."""
     slave, master = next(iter(broker.slave_addresses.values()), None), broker.master_address
-    if suggested_id == ANY_MASTER:
-        return master or slave
-    if read_from == FROM_SLAVE or suggested_id == ANY_SLAVE or master is None:
+    if server.kind is ServerKind.ONLY_MASTER:
+        return master
+    if server.kind is ServerKind.ANY_SLAVE or master is None:
         return slave or master
-    return broker.slave_addresses.get(suggested_id, master)
+    return broker.slave_addresses.get(server.suggested_id, master)

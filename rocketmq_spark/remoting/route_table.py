@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, TopicRoute
 from rocketmq_spark.remoting.error_kinds import is_unknown_topic
-from rocketmq_spark.remoting.replicas import FROM_MASTER, pull_address
+from rocketmq_spark.remoting.replicas import FIRST_SERVERS, FROM_MASTER, MASTER, Server, pull_address
 from rocketmq_spark.remoting.retry import Retryability, requires_route_refresh, retryability_of_request
 
 UNKNOWN_ADDRESS: Final = "an address that is not known"
@@ -129,8 +129,8 @@ class RouteTable:
         """Return the topic's cached route, also an invalidated one; request nothing. KeyError without one."""
         return self._cached[topic].route
 
-    def find_replica(self, queue: MessageQueue, read_from: str, suggested_id: int | None) -> BrokerAddress:
-        """Return the address that ``replicas.pull_address`` selects for a pull of ``queue`` in the cached route.
+    def find_replica(self, queue: MessageQueue, server: Server) -> BrokerAddress:
+        """Return the address of ``server`` of the queue's broker in the cached route (``replicas.pull_address``).
         Request the route, and wait, if it is missing or invalidated, and once more if it has no such address.
 
         Raises RouteError[MASTER_UNAVAILABLE] if the requested route has none, and what ``route`` raises.
@@ -138,7 +138,7 @@ class RouteTable:
         for refresh in (False, True):
             for broker in self.route(queue.topic, refresh).brokers:
                 if broker.broker_name == queue.broker_name:
-                    address = pull_address(broker, read_from, suggested_id)
+                    address = pull_address(broker, server)
                     if address is not None:
                         return address
         raise RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic)
@@ -149,7 +149,7 @@ class RouteTable:
 
         Raises RouteError[MASTER_UNAVAILABLE] if the requested route names none, and what ``route`` raises.
         """
-        return self.find_replica(queue, FROM_MASTER, None)
+        return self.find_replica(queue, MASTER)
 
     def invalidate_on_error(self, topic: str, error: RocketMQError) -> None:
         """Invalidate the topic's route if ``requires_route_refresh(error)``, as for most errors."""
@@ -284,7 +284,7 @@ class RouteTable:
         ``_brokers`` have a broker, the last counts, for "master" the first with the master."""
         if read_from == FROM_MASTER:
             return self.masters()
-        addresses = {broker.broker_name: pull_address(broker, read_from) for broker in self._brokers()}
+        addresses = {broker.broker_name: pull_address(broker, FIRST_SERVERS[read_from]) for broker in self._brokers()}
         return {name: address for name, address in sorted(addresses.items()) if address is not None}
 
     def _named_masters(self) -> dict[str, BrokerAddress]:
