@@ -23,10 +23,10 @@ from markdown_table import table
 from mutation_page import mutation_scores
 from options_page import GENERATED, default_of, options_page, required
 from sparks_table import sparks_table
-from state_diagram import state_diagram
+from state_diagram import drain_diagram, queue_life_diagram, server_choice_diagram, standing_diagram
 
 from rocketmq_spark.conditions import CONDITIONS
-from rocketmq_spark.consumer import membership_state, rebalance
+from rocketmq_spark.consumer import membership_state
 from rocketmq_spark.inspection.views import VIEWS
 from rocketmq_spark.metrics.metric_table import METRICS, PREFIX, Mode
 from rocketmq_spark.model import RESERVED_PROPERTIES
@@ -36,7 +36,6 @@ from rocketmq_spark.pull.pull_request import BY_OFFSETS, BY_REASON, BY_STATUS
 from rocketmq_spark.remoting.retry import RETRYABILITY, OperationRetryability, Retryability
 from rocketmq_spark.sink.columns import SINK_COLUMNS
 from rocketmq_spark.source.schema import spark_type
-from rocketmq_spark.source.stream import drain
 from rocketmq_spark.source.stream.checkpoint_changes import CHANGES
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS, PROPERTIES, RECEIVED_COLUMNS, Column
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
@@ -288,19 +287,6 @@ def pull_offsets_table() -> str:
     )
 
 
-def queue_life_diagram() -> str:
-    """For docs/dev/orderly.md."""
-    return state_diagram(rebalance.TRANSITIONS, "a queue that is", rebalance.QueueState, rebalance.QueueEvent)
-
-
-def standing_diagram() -> str:
-    """For docs/dev/group-members.md."""
-    transitions = {reported: step.next_state for reported, step in membership_state.MEMBERSHIP_TRANSITIONS.items()}
-    return state_diagram(
-        transitions, "a member that is", membership_state.MembershipState, membership_state.MembershipEvent
-    )
-
-
 def standing_table() -> str:
     """For docs/dev/group-members.md: all effects of the reports that a member receives."""
     lines = (
@@ -319,11 +305,6 @@ def standing_table() -> str:
 def waited_for(problem: membership_state.MembershipProblem | None) -> tuple[str, str]:
     """What, and how long."""
     return ("", "") if problem is None else (problem.subject, problem.limit.value)
-
-
-def drain_diagram() -> str:
-    """For docs/dev/processes-threads-locks.md."""
-    return state_diagram(drain.TRANSITIONS, "which means", drain.DrainState, drain.DrainEvent)
 
 
 def metrics_table() -> str:
@@ -370,6 +351,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "write_options": write_options_table,
     "pull_actions": pull_actions_table,
     "pull_offsets": pull_offsets_table,
+    "server_choice": server_choice_diagram,
     "queue_states": queue_life_diagram,
     "standing": standing_diagram,
     "standing_steps": standing_table,
