@@ -24,7 +24,15 @@ from rocketmq_spark.pull.range_puller import (
     RangePuller,
     new_range_puller,
 )
-from rocketmq_spark.remoting.replicas import AUTO, FROM_MASTER, FROM_SLAVE, Server, ServerKind, pull_address
+from rocketmq_spark.remoting.replicas import (
+    AUTO,
+    FIRST_SERVERS,
+    FROM_MASTER,
+    FROM_SLAVE,
+    Server,
+    ServerKind,
+    pull_address,
+)
 from rocketmq_spark.remoting.retry import PULL_PAUSES
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
@@ -822,24 +830,27 @@ def test_a_slave_that_fails_is_replaced_by_the_master(read_from: str, failure: R
     options = ReadOptions.parse({**given, "readFrom": read_from})
     puller = new_range_puller(QueueRange(QUEUE, 0, 100), network, options, clock, is_filtered=False)
     assert [offset for pulled in puller.pull() for offset in offsets_of(pulled)] == list(range(100))
+    assert network.servers[0] == FIRST_SERVERS[read_from]
     assert clock() - BEGAN_MS < 2 * PULL_PAUSES.longest_ms
 
 
-def test_pulls_at_a_slave_that_time_out_one_after_another_replace_it_once() -> None:
-    """Each pull in flight has its own deadline: the second one to time out led back to the slave."""
-    clock, outcomes, slow = ManualClock(BEGAN_MS), iter([SimulatedQueue(max_offset=3_000)]), cycle([True, False])
+@pytest.mark.parametrize("end", [2_900, 3_000])
+def test_pulls_at_a_slave_that_time_out_one_after_another_replace_it_once(end: int) -> None:
+    """Each pull in flight has its own deadline: the second one to time out led back to the slave. With some ends
+    the last one to time out led to the master again."""
+    clock, outcomes, slow = ManualClock(BEGAN_MS), iter([SimulatedQueue(max_offset=end)]), cycle([True, False])
 
     def respond(offset: int, count: int) -> PullOutcome:
         sent = max(place for place, (at, _) in enumerate(network.pulls) if at == offset)
         is_at_slave = network.servers[sent] == ANY_SLAVE
-        held = next(outcomes, None) if is_at_slave else SimulatedQueue(max_offset=3_000)
+        held = next(outcomes, None) if is_at_slave else SimulatedQueue(max_offset=end)
         return LOST_CONNECTION if held is None else held.pull(offset, count)
 
     network = SimulatedNetwork(respond, clock, is_slow=lambda: next(slow))
     puller = RangePuller(
-        QueueRange(QUEUE, 0, 3_000), network, read_from=FROM_SLAVE, limit_ms=LIMIT_MS, missing_ms=0, clock=clock
+        QueueRange(QUEUE, 0, end), network, read_from=FROM_SLAVE, limit_ms=LIMIT_MS, missing_ms=0, clock=clock
     )
-    assert [offset for pulled in puller.pull() for offset in offsets_of(pulled)] == list(range(3_000))
+    assert [offset for pulled in puller.pull() for offset in offsets_of(pulled)] == list(range(end))
     replaced = network.servers.index(ANY_MASTER)
     assert replaced > 10
     assert set(network.servers[replaced:]) == {ANY_MASTER}
