@@ -100,8 +100,9 @@ def outlooks_of(outlooks: OperationRetryability | None) -> str:
     """A line below a condition that is retried."""
     if outlooks is None:
         return ""
-    reported = (f"{tried} {word(it)}" for tried, it in outlooks._asdict().items() if isinstance(it, Retryability))
-    return f"\n*Retries:* {', '.join(reported)}.\n"
+    cells = {tried: it for tried, it in outlooks._asdict().items() if isinstance(it, Retryability)}
+    parts = [f"{word(one)} for {', '.join(of)}" for one in Retryability if (of := [t for t in cells if cells[t] is one])]
+    return f"\n*[Retries](#retries):* {'; '.join(parts)}.\n"
 
 
 def word(cell: object) -> str:
@@ -113,8 +114,9 @@ def retry_section() -> str:
     """Of errors.md: the whole table of what may be tried again."""
     head = (
         "## Retries\n\n"
-        "By operation: a request to a name server or broker, a pull of a planned range, a message that may be sent\n"
-        "to another queue, or rows that are written. With `refresh`, an executor or a sender refreshes the route\n"
+        "Operations: *request* to a name server or broker; *pull* of a planned range; *send* of a message, whose next\n"
+        "attempt goes to another queue; *write* of rows, with pauses, to their own queue or any. "
+        "[Options](options.md#outages-and-data-loss) have the time limits. With `refresh`, an executor or a sender refreshes the route\n"
         "before its next attempt; members refresh routes by a timer. Numbers are RocketMQ's ResponseCodes, which\n"
         "raise BROKER_ERROR. Conditions that are not in this table are not retried.\n"
     )

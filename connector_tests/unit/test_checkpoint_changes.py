@@ -164,9 +164,9 @@ def test_another_group_is_an_error_that_reports_what_would_be_lost() -> None:
         "[ROCKETMQ_CHECKPOINT_OPTION_CHANGED] The checkpoint was written with consumerGroup='g'; the query now "
         "has consumerGroup='h'. Its offsets do not apply to the new value: resuming could skip or repeat "
         "messages. Restore the old value, or use a new checkpoint location (for a file sink also a new path). "
-        "With a new one, the query resumes from the group's committed offsets. With loadBalance=queue, "
-        "groupOffsets=ignore resets these to 'startingOffsets'. With loadBalance=message, messages of an "
-        "incomplete batch are redelivered."
+        "With a new one, the query resumes from the group's committed offsets. If it has loadBalance=queue, set "
+        "'groupOffsets' to 'ignore' to start from 'startingOffsets' instead. If it has loadBalance=message, brokers "
+        "redeliver the messages of an incomplete batch."
     )
 
 

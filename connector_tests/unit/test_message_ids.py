@@ -68,8 +68,8 @@ def test_a_micro_batch_that_is_not_known_has_no_ids_but_those_of_columns(known: 
     with pytest.raises(OptionError) as raised:
         micro_batch(*known, of_columns=False)
     assert str(raised.value) == (
-        "[ROCKETMQ_MESSAGE_ID_UNAVAILABLE] Cannot generate message IDs: Spark provided no query ID or batch ID "
-        f"(query {known[0]}, batch {known[1]}). Set 'messageIdColumns' to columns that identify a row."
+        "[ROCKETMQ_MESSAGE_ID_UNAVAILABLE] Cannot generate message IDs of a micro-batch: Spark provided no query "
+        f"ID or batch ID (query {known[0]}, batch {known[1]}). Set 'messageIdColumns' to columns that identify a row."
     )
     assert micro_batch(*known, of_columns=True) == f"query {known[0]} batch {known[1]}"
 

@@ -99,9 +99,9 @@ def test_only_a_query_that_reads_queues_is_advised_to_move_its_group() -> None:
         "[ROCKETMQ_CHECKPOINT_OPTION_CHANGED] The checkpoint was written with loadBalance='queue'; the query now "
         "has loadBalance='message'. Its offsets do not apply to the new value: resuming could skip or repeat "
         "messages. Restore the old value, or use a new checkpoint location (for a file sink also a new path). "
-        "With a new one, the query resumes from the group's committed offsets. With loadBalance=queue, "
-        "groupOffsets=ignore resets these to 'startingOffsets'. With loadBalance=message, messages of an "
-        "incomplete batch are redelivered."
+        "With a new one, the query resumes from the group's committed offsets. If it has loadBalance=queue, set "
+        "'groupOffsets' to 'ignore' to start from 'startingOffsets' instead. If it has loadBalance=message, brokers "
+        "redeliver the messages of an incomplete batch."
     )
     with pytest.raises(OptionError) as reading_queues:
         SourceOffset.from_json(VALUE)
@@ -109,9 +109,9 @@ def test_only_a_query_that_reads_queues_is_advised_to_move_its_group() -> None:
         "[ROCKETMQ_CHECKPOINT_OPTION_CHANGED] The checkpoint was written with loadBalance='message'; the query "
         "now has loadBalance='queue'. Its offsets do not apply to the new value: resuming could skip or repeat "
         "messages. Restore the old value, or use a new checkpoint location (for a file sink also a new path). "
-        "With a new one, the query resumes from the group's committed offsets. With loadBalance=queue, "
-        "groupOffsets=ignore resets these to 'startingOffsets'. With loadBalance=message, messages of an "
-        "incomplete batch are redelivered."
+        "With a new one, the query resumes from the group's committed offsets. If it has loadBalance=queue, set "
+        "'groupOffsets' to 'ignore' to start from 'startingOffsets' instead. If it has loadBalance=message, brokers "
+        "redeliver the messages of an incomplete batch."
     )
 
 

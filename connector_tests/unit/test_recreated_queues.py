@@ -517,7 +517,7 @@ def test_a_queue_that_was_emptied_after_it_had_been_read_begins_again_without_a_
     member.hold(A, holding(0))
     end, ranges = read(subject, end)
     assert (ranges, end.queues[A], member.stored) == ([], QueueProgress(0, 0, 1_000), {A: 0})
-    assert "QUEUE_EMPTIED: Queue=orders@broker-a:0 was emptied" in caplog.text
+    assert "QUEUE_EMPTIED: Queue=orders@broker-a:0 was emptied by its broker. No message is lost" in caplog.text
     member.hold(A, holding(3, stored_at_ms=9_000))
     end, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 0, 3)]

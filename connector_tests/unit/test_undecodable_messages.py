@@ -80,8 +80,9 @@ def test_batch_read_gets_advice_that_it_can_follow(cluster: ScriptedCluster) -> 
     with pytest.raises(RemoteProtocolError) as raised:
         UndecodableMessages(QUEUE, options, cluster.client()).apply_mode(batch(2), [undecodable(2)])
     assert (
-        "Set 'badMessages' to 'null' to read it as a row without a body. In a stream, 'deadLetter' moves it to the "
-        "group's dead-letter topic instead, and the checkpoint remains valid with both."
+        "Set 'badMessages' to 'null' to read the message as a row without a body. Or, in a stream without "
+        "'endpoints', set it to 'deadLetter' to move the message to the group's dead-letter topic. The checkpoint "
+        "remains valid with either value."
     ) in str(raised.value)
 
 

@@ -48,9 +48,10 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "start of the next message is unknown.",
         ),
         "UNDECODABLE_MESSAGE_BODY": Condition(
-            "Cannot decode the body of the message at offset {offset} of {queue}: {problem}. Its producer sent it so.",
-            "Set 'badMessages' to 'null' to read it as a row without a body. In a stream, 'deadLetter' moves it to the "
-            "group's dead-letter topic instead, and the checkpoint remains valid with both.",
+            "Cannot decode the body of the message at offset {offset} of {queue}: {problem}. The producer sent this body.",
+            "Set 'badMessages' to 'null' to read the message as a row without a body. Or, in a stream without "
+            "'endpoints', set it to 'deadLetter' to move the message to the group's dead-letter topic. The checkpoint "
+            "remains valid with either value.",
         ),
         "INVALID_QUEUE_OFFSETS": Condition(
             "The broker reports impossible offsets of {queue}: min offset {min_offset}, max offset {max_offset}.",

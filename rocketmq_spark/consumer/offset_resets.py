@@ -109,7 +109,7 @@ class OffsetResets:
             self.consume_mark(queue)
             return self._client.call(queue.broker_name, restore_at) is True
         except RocketMQError as error:
-            log.debug("REQUEST_FAILED: Cannot return the reset of queue=%s to its broker: %s", queue, error)
+            log.debug("REQUEST_FAILED: Cannot restore the reset of queue=%s at its broker: %s", queue, error)
             return False
 
     def consume_marks(self, queues: Iterable[MessageQueue]) -> None:

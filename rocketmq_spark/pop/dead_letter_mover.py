@@ -147,7 +147,7 @@ class DeadLetterMover:
             self._failing_brokers.add(message.broker_name)
             log.warning(
                 "DEAD_LETTER_NOT_STORED: Cannot move message %s, which exceeded retryMaxTimes, to dead-letter "
-                "topic=%s; %s. Other failures of its broker are not logged until a move succeeds: %s",
+                "topic=%s; %s. Until a move succeeds at this broker, failed ones are not logged: %s",
                 message,
                 dead_letter_topic(self._group),
                 "retrying" if move is MoveOutcome.RETRY else "the query delivers it once more",

@@ -248,8 +248,8 @@ class GrpcTransport:
             log.warning(
                 "RECEIPT_HANDLE_UNTRUSTED: %d messages of topic=%s broker=%s cannot be acknowledged: their receipt "
                 "handles may be those of other messages, because a producer set the property POP_CK. The broker "
-                "redelivers them, and their rows may be duplicates. 'expired' counts them and later ones; this line "
-                "is logged once.",
+                "redelivers them, and their rows may be duplicates. Field 'expired' of the query progress counts "
+                "these and later ones. This line is logged once per topic and broker.",
                 count,
                 *target,
             )

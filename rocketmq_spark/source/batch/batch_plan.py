@@ -146,7 +146,11 @@ class StoredPlan:
 
 def _warn_of_unusable_file(error: Exception) -> None:
     """Log a warning that the plan cannot be stored or read, because of ``error``."""
-    log.warning("PLAN_NOT_STORED: Later actions on this DataFrame may read to later ends: %s", error)
+    log.warning(
+        "PLAN_NOT_STORED: Cannot store the end offsets of this DataFrame. Further actions on it may read more messages "
+        "than the first one: %s",
+        error,
+    )
 
 
 class QueueLookup:

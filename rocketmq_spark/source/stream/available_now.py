@@ -103,7 +103,7 @@ class AvailableNowTargets:
         self._logged = frozenset(missing)
         log.info(
             "TARGET_OFFSETS_NOT_REACHED: availableNow waits for other members to commit their queues up to the target "
-            "offsets; it ends %d s after their last progress: %s",
+            "offsets. If they commit nothing for %d s, the query ends without an error: %s",
             self._timeout_ms // 1000,
             _remaining(missing),
         )

@@ -160,8 +160,8 @@ def warn_of_emptied(queues: Iterable[MessageQueue]) -> None:
     """Log one warning for each of ``queues``: it was emptied, and loses nothing."""
     for queue in queues:
         log.warning(
-            "QUEUE_EMPTIED: Queue=%s was emptied on its broker after the query had planned all its messages; resuming "
-            "from its first offset",
+            "QUEUE_EMPTIED: Queue=%s was emptied by its broker. No message is lost, because the query had planned all "
+            "of them; resuming from the queue's first offset",
             queue,
         )
 
