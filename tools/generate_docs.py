@@ -100,9 +100,8 @@ def outlooks_of(outlooks: OperationRetryability | None) -> str:
     """A line below a condition that is retried."""
     if outlooks is None:
         return ""
-    cells = {tried: it for tried, it in outlooks._asdict().items() if isinstance(it, Retryability)}
-    parts = [f"{word(one)} for {', '.join(of)}" for one in Retryability if (of := [t for t in cells if cells[t] is one])]
-    return f"\n*[Retries](#retries):* {'; '.join(parts)}.\n"
+    by_class = {it: ", ".join(key for key, one in outlooks._asdict().items() if one is it) for it in Retryability}
+    return f"\n*[Retries](#retries):* {'; '.join(f'{word(it)} for {of}' for it, of in by_class.items() if of)}.\n"
 
 
 def word(cell: object) -> str:
@@ -114,11 +113,10 @@ def retry_section() -> str:
     """Of errors.md: the whole table of what may be tried again."""
     head = (
         "## Retries\n\n"
-        "Operations: *request* to a name server or broker; *pull* of a planned range; *send* of a message, whose next\n"
-        "attempt goes to another queue; *write* of rows, with pauses, to their own queue or any. "
-        "[Options](options.md#outages-and-data-loss) have the time limits. With `refresh`, an executor or a sender refreshes the route\n"
-        "before its next attempt; members refresh routes by a timer. Numbers are RocketMQ's ResponseCodes, which\n"
-        "raise BROKER_ERROR. Conditions that are not in this table are not retried.\n"
+        "By operation: a request to a server, a pull of a planned range, a send whose next attempt goes to another\n"
+        "queue, or a write of rows. Options [limit the time](options.md#outages-and-data-loss). With `refresh`, an\n"
+        "executor or a sender refreshes the route before its next attempt; members refresh routes by a timer. Numbers\n"
+        "are the ResponseCodes of BROKER_ERROR. Conditions that are not in this table are not retried.\n"
     )
     meanings = "".join(f"- {word(outlook)}: {outlook.value}\n" for outlook in Retryability)
     lines = ((subject(key), *map(word, outlooks)) for key, outlooks in RETRYABILITY.items())

@@ -50,7 +50,8 @@ SHAPES: Final = {
     ),
     "one batch": re.compile(
         r"SINGLE_BATCH_TRIGGER: Spark 4\.[01]\.\d+ runs a query with trigger availableNow or once as one batch\. The "
-        r"next start of the query commits this batch to the group\. To read and commit all available messages, use rocketmq_spark\.run_available_now"
+        r"next start of the query commits this batch to the group\. To read and commit all available messages, use "
+        r"rocketmq_spark\.run_available_now"
     ),
     "messages left": re.compile(
         r"SINGLE_BATCH_INCOMPLETE: (?:Some|\d+) available messages are not in this batch, and with availableNow or "

@@ -122,9 +122,9 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "The checkpoint was written with {option}='{before:cut}'; the query now has {option}='{now:cut}'. Its "
             "offsets do not apply to the new value: resuming could skip or repeat messages.",
             "Restore the old value, or use a new checkpoint location (for a file sink also a new path). With a new "
-            "one, the query resumes from the group's committed offsets. If it has loadBalance=queue, set 'groupOffsets' "
-            "to 'ignore' to start from 'startingOffsets' instead. If it has loadBalance=message, brokers redeliver the "
-            "messages of an incomplete batch.",
+            "one, the query resumes from the group's committed offsets. If it has loadBalance=queue, set "
+            "'groupOffsets' to 'ignore' to start from 'startingOffsets' instead. If it has loadBalance=message, "
+            "brokers redeliver the messages of an incomplete batch.",
         ),
         "OFFSET_FILE_UNUSABLE": Condition(
             "Cannot use {file}, the file with the offsets of this query: {problem}.",
@@ -157,8 +157,8 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "use Spark 4.2 or newer. No message was read, and the checkpoint remains valid.",
         ),
         "MESSAGE_ID_UNAVAILABLE": Condition(
-            "Cannot generate message IDs of a micro-batch: Spark provided no query ID or batch ID (query {query}, batch "
-            "{batch}).",
+            "Cannot generate message IDs of a micro-batch: Spark provided no query ID or batch ID (query {query}, "
+            "batch {batch}).",
             "Set 'messageIdColumns' to columns that identify a row.",
         ),
         "UNSUPPORTED_OPERATION": Condition(

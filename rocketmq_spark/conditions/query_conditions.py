@@ -124,8 +124,8 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "STOP_CONTROL_DIR_MISSING": Condition(
             "Query '{query}' is still running: it received no stop request within {timeout_s} s, because its control "
             "directory {folder} does not exist on {host}.",
-            "If temporary files were deleted, wait for the query's next trigger, which creates the directory again, and "
-            "check that the query may write to its parent. If the query's driver runs on another host or in a "
+            "If temporary files were deleted, wait for the query's next trigger, which creates the directory again, "
+            "and check that the query may write to its parent. If the query's driver runs on another host or in a "
             "container, and that has the same name as this host, call rocketmq_spark.stop there.",
         ),
         # ---- embedded broker

@@ -48,7 +48,8 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "start of the next message is unknown.",
         ),
         "UNDECODABLE_MESSAGE_BODY": Condition(
-            "Cannot decode the body of the message at offset {offset} of {queue}: {problem}. The producer sent this body.",
+            "Cannot decode the body of the message at offset {offset} of {queue}: {problem}. The producer sent it "
+            "this way.",
             "Set 'badMessages' to 'null' to read the message as a row without a body. Or, in a stream without "
             "'endpoints', set it to 'deadLetter' to move the message to the group's dead-letter topic. The checkpoint "
             "remains valid with either value.",

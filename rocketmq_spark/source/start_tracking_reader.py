@@ -114,8 +114,9 @@ class StartTrackingReader(DataSourceStreamReader):
             return
         self._has_logged_one_batch = True
         log.info(
-            "SINGLE_BATCH_TRIGGER: Spark %s runs a query with trigger availableNow or once as one batch. The next start "
-            "of the query commits this batch to the group. To read and commit all available messages, use rocketmq_spark.run_available_now",
+            "SINGLE_BATCH_TRIGGER: Spark %s runs a query with trigger availableNow or once as one batch. The next "
+            "start of the query commits this batch to the group. To read and commit all available messages, use "
+            "rocketmq_spark.run_available_now",
             SPARK_VERSION,
         )
 
