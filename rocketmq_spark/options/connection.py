@@ -88,10 +88,10 @@ class ConnectionOptions:
     tls_trust_cert_path: str | None = option(
         "tlsTrustCertPath",
         PATH,
+        unset="the CA certificates of the system",
         section=Section.SECURITY,
-        doc="PEM file with the trusted CA certificates. Default: the CA certificates of the system. This file, and "
-        "every other TLS file, must exist at the same path on the driver and on every executor. Each new connection "
-        "reads it again.",
+        doc="PEM file with the trusted CA certificates. This file, and every other TLS file, must exist at the same "
+        "path on the driver and on every executor. Each new connection reads it again.",
     )
     tls_auth_server: bool = option(
         "tlsAuthServer",
@@ -119,8 +119,9 @@ class ConnectionOptions:
     tls_key_path: str | None = option(
         "tlsKeyPath",
         PATH,
+        unset="the file of `tlsCertPath`",
         section=Section.SECURITY,
-        doc="PEM file with the private key of `tlsCertPath`. Default: the key is in the file of `tlsCertPath`.",
+        doc="PEM file with the private key of `tlsCertPath`.",
     )
     tls_key_password: Secret | None = option(
         "tlsKeyPassword",

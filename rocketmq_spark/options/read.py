@@ -32,11 +32,11 @@ class ReadOptions(SubscriptionOptions):
     starting_offsets: QueuePositions | None = option(
         "startingOffsets",
         STARTING_OFFSETS,
-        unset="`latest`",
+        unset="`latest`; `earliest` in `spark.read`",
         section=Section.START,
         essential=True,
         doc="Start position for a topic that has no offset in the checkpoint and none in the consumer group; "
-        "otherwise ignored. `latest` (default): messages stored after the query starts; from its first progress event "
+        "otherwise ignored. `latest`: messages stored after the query starts; from its first progress event "
         "on, no message is skipped. `earliest`: the oldest message of each queue. `group`: an error if the group has "
         "no committed offset, so that a wrong group name is noticed; `group:earliest` and `group:latest` are the same "
         "as `earliest` and `latest`. JSON: a position for each topic or queue, "
@@ -44,7 +44,7 @@ class ReadOptions(SubscriptionOptions):
         "it omits start at earliest. Queues that are added to the topic later start at earliest. With "
         "`loadBalance=message` only `earliest` and `latest` are supported. `latest` is then approximate: a new group "
         "can start at the last stored message, or at a queue's first message if the broker has it in memory. "
-        "`spark.read` accepts `earliest`, its default, and JSON that lists every queue. There `group` is the committed "
+        "`spark.read` accepts `earliest` and JSON that lists every queue. There `group` is the committed "
         "offset of `consumerGroup`, which is only read; for queues without one it is an error, or what follows the "
         "colon.",
     )
@@ -109,7 +109,7 @@ class ReadOptions(SubscriptionOptions):
         unset="none; 10,000 with `loadBalance=message`",
         essential=True,
         doc="Maximum number of offsets per micro-batch, split across the queues in proportion to their backlog. "
-        "Default: no limit. With `loadBalance=message`: maximum number of messages; default 10,000. The query "
+        "With `loadBalance=message`: maximum number of messages. The query "
         "prefetches at most about 10,000 messages and 64 MiB, which also limits a batch.",
     )
     min_offsets_per_trigger: int | None = option(
@@ -155,8 +155,7 @@ class ReadOptions(SubscriptionOptions):
         section=Section.SIZE,
         unset="none; 2,000 with `loadBalance=message`",
         doc="Maximum number of offsets per Spark task. It is exceeded if a micro-batch would otherwise have more than "
-        "20,000 tasks. Default: no limit. With `loadBalance=message`: maximum number of messages per task; default "
-        "2,000, and 8 MiB in any case.",
+        "20,000 tasks. With `loadBalance=message`: maximum number of messages per task, and 8 MiB in any case.",
     )
     fail_on_data_loss: bool = option(
         "failOnDataLoss",

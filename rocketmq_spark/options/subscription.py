@@ -108,10 +108,9 @@ class SubscriptionOptions(ReceiveOptions):
     local_offset_store_dir: str | None = option(
         "localOffsetStoreDir",
         TEXT,
-        unset="`.rocketmq_offsets` in the home directory",
+        unset="`.rocketmq_offsets` in the home directory, as in RocketMQ",
         section=Section.GROUP,
-        doc="Applies to `messageModel=BROADCASTING`: directory of the local offset files on the driver's machine. "
-        "Default: `.rocketmq_offsets` in the home directory, as in RocketMQ.",
+        doc="Applies to `messageModel=BROADCASTING`: directory of the local offset files on the driver's machine.",
     )
     rebalance_interval_ms: int = option(
         "rebalanceIntervalMs",
