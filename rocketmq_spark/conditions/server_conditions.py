@@ -62,7 +62,7 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "SEARCH_STALLED": Condition(
             "Cannot find the first message of {queue} stored at or after {timestamp_ms} (Unix ms): its broker returned "
-            "no message to {pulls} pulls, the last one from offset {offset}.",
+            "a message to few of {pulls} pulls, the last one from offset {offset}.",
             "Check the broker's log and disk; its store may be damaged. Or set 'startingOffsets' to an offset of the "
             "queue.",
         ),
