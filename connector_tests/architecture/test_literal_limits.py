@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.timeouts import PATIENT_MS
+
 TESTS = Path(__file__).parents[1]
 SHORTEST_LIMIT = 2
 """A shorter wait is one for what must not happen, or for the next look."""
@@ -20,14 +22,24 @@ LIMITS = [
 ]
 
 
+LIMITS_MS_RANGE = range(500, PATIENT_MS)
+"""A shorter one is for a server that does not respond."""
+LIMITS_MS = [
+    re.compile(rf"\bconnect_tcp\(.*, {NUMBER}[,)]"),
+    re.compile(rf"\b(?:NameServers|Broker|AdminBroker|ClusterClient)\(.*, {NUMBER}\)"),
+    re.compile(rf"\b(?:recv|recv_into|sendall)\(.+, {NUMBER}\)"),
+]
+
+
 def own_limits(source: str) -> list[int]:
-    """The lines with a number of seconds as a limit."""
+    """The lines with a number of seconds or milliseconds as a limit."""
     return [number for number, line in enumerate(source.splitlines(), 1) if _has_limit(line.partition("  #")[0])]
 
 
 def _has_limit(line: str) -> bool:
-    found = (pattern.search(line) for pattern in LIMITS)
-    return any(one is not None and float(one["limit"]) >= SHORTEST_LIMIT for one in found)
+    seconds = (float(found["limit"]) for pattern in LIMITS if (found := pattern.search(line)))
+    milliseconds = (int(found["limit"]) for pattern in LIMITS_MS if (found := pattern.search(line)))
+    return any(one >= SHORTEST_LIMIT for one in seconds) or any(one in LIMITS_MS_RANGE for one in milliseconds)
 
 
 def test_no_test_has_a_limit_of_its_own() -> None:
@@ -47,6 +59,9 @@ def test_no_test_has_a_limit_of_its_own() -> None:
         "call(b'', timeout=2)",
         "deadline_s = time.monotonic() + 30",
         "assert time.process_time() - begin_s < 3",
+        "stream = connect_tcp(serve(echo_tls), 5000, trusting())",
+        "NameServers((FIRST, SECOND), pool, 1000)",
+        "assert ours.recv(99, 10_000) == b''",
     ],
 )
 def test_a_number_as_a_limit_is_found(line: str) -> None:
@@ -63,6 +78,8 @@ def test_a_number_as_a_limit_is_found(line: str) -> None:
         "stop_query(query, timeout_s=600)",
         "assert time.process_time() - begin_s < 3 * TIMEOUT_FACTOR",
         "assert time.monotonic() - begin_s >= 5",
+        "assert stream.recv(99, 1) is None",
+        "AdminBroker(BrokerAddress(address), pool, 300)",
     ],
 )
 def test_a_scaled_or_a_short_one_is_not(line: str) -> None:

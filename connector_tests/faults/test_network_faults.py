@@ -239,7 +239,7 @@ def test_a_broker_that_is_suspended_blocks_no_caller_and_works_after_it_resumes(
     topic = pausable.create_topic("paused", 1)
     queue = MessageQueue(topic, "broker-a", 0)
     broker, hasty = (
-        AdminBroker(BrokerAddress(pausable.broker_addr()), pool, 10_000),
+        AdminBroker(BrokerAddress(pausable.broker_addr()), pool, PATIENT_MS),
         AdminBroker(BrokerAddress(pausable.broker_addr()), pool, SOON_MS),
     )
     assert broker.max_offset(queue) == 0
@@ -277,7 +277,7 @@ def test_a_paused_broker_leaves_no_opaque_behind(pausable: EmbeddedCluster, pool
     """Late answers come when the broker continues; they must not be mistaken for answers to later requests."""
     topic = pausable.create_topic("late", 4)
     hasty = AdminBroker(BrokerAddress(pausable.broker_addr()), pool, SOON_MS)
-    patient = AdminBroker(BrokerAddress(pausable.broker_addr()), pool, 10_000)
+    patient = AdminBroker(BrokerAddress(pausable.broker_addr()), pool, PATIENT_MS)
     for queue_id in range(4):
         for _ in range(queue_id):
             patient.send(Message(topic, b"x"), MessageQueue(topic, "broker-a", queue_id), "P")

@@ -221,7 +221,7 @@ def held(cluster: EmbeddedCluster) -> Iterator[Held]:
         for topic, name in names.items():
             with closing(Topic(cluster, name)) as handle:
                 queues = list(handle.queues)
-                broker = AdminBroker(master_of(cluster, pool, queues[0]), pool, 10_000)
+                broker = AdminBroker(master_of(cluster, pool, queues[0]), pool, REQUEST_TIMEOUT_MS)
                 for group in groups:
                     broker.ensure_group(group)
                 for queue in queues:

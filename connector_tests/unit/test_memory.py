@@ -4,21 +4,22 @@ import threading
 
 import pytest
 
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.memory import memory_pair
 
 
 def test_bytes_arrive_in_order_and_never_more_than_requested() -> None:
     ours, theirs = memory_pair()
-    ours.sendall(b"abcdef", 1000)
-    ours.sendall(b"gh", 1000)
+    ours.sendall(b"abcdef", PATIENT_MS)
+    ours.sendall(b"gh", PATIENT_MS)
     assert [theirs.recv(4, 0), theirs.recv(4, 0), theirs.recv(4, 0)] == [b"abcd", b"ef", b"gh"]
 
 
 def test_the_two_directions_are_apart() -> None:
     ours, theirs = memory_pair()
-    ours.sendall(b"there", 1000)
-    theirs.sendall(b"back", 1000)
+    ours.sendall(b"there", PATIENT_MS)
+    theirs.sendall(b"back", PATIENT_MS)
     assert (theirs.recv(99, 0), ours.recv(99, 0)) == (b"there", b"back")
 
 
@@ -31,7 +32,7 @@ def test_nothing_in_time_is_none_and_an_ended_stream_is_empty() -> None:
 
 def test_what_was_sent_before_the_end_can_still_be_received() -> None:
     ours, theirs = memory_pair()
-    theirs.sendall(b"last words", 1000)
+    theirs.sendall(b"last words", PATIENT_MS)
     theirs.shutdown()
     assert [ours.recv(99, 0), ours.recv(99, 0)] == [b"last words", b""]
 
@@ -40,7 +41,7 @@ def test_sending_after_the_end_is_a_lost_connection_that_names_the_address() -> 
     ours, theirs = memory_pair("10.0.0.1:10911")
     theirs.shutdown()
     with pytest.raises(TransportError, match=r"CONNECTION_LOST.*10\.0\.0\.1:10911"):
-        ours.sendall(b"x", 1000)
+        ours.sendall(b"x", PATIENT_MS)
 
 
 def test_a_remote_end_that_takes_nothing_blocks_a_sender_only_for_its_timeout() -> None:
@@ -54,7 +55,7 @@ def test_a_sender_continues_as_the_remote_end_makes_space() -> None:
     ours, theirs = memory_pair(capacity_bytes=2)
     sender = threading.Thread(target=ours.sendall, args=(b"abcdef", 10_000))
     sender.start()
-    received = b"".join(theirs.recv(2, 10_000) or b"?" for _ in range(3))
+    received = b"".join(theirs.recv(2, PATIENT_MS) or b"?" for _ in range(3))
     sender.join()
     assert received == b"abcdef"
 
@@ -73,7 +74,7 @@ def test_bytes_are_received_into_the_memory_that_is_given() -> None:
     ours, theirs = memory_pair()
     room = memoryview(bytearray(b"......"))
     assert ours.recv_into(room, 1) is None
-    theirs.sendall(b"abcdef", 1000)
+    theirs.sendall(b"abcdef", PATIENT_MS)
     theirs.shutdown()
     assert [ours.recv_into(room[2:], 0), bytes(room)] == [4, b"..abcd"]
     assert [ours.recv_into(room, 0), bytes(room)] == [2, b"ef" + b"abcd"]

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -45,7 +46,7 @@ class TwoServers:
         self.down: set[str] = set()
         self.refused: set[str] = set()
         self.pool = ConnectionPool(1000, connect=self._connect)
-        self.name_servers = NameServers((FIRST, SECOND), self.pool, 1000)
+        self.name_servers = NameServers((FIRST, SECOND), self.pool, PATIENT_MS)
 
     def _connect(self, address: str, timeout_ms: int) -> Stream:
         if address in self.down:
@@ -123,7 +124,7 @@ def test_a_proxys_route_reports_which_broker_is_meant_and_a_name_servers_where_i
     two.down.add(FIRST)
     two.pool.close()
     two.pool = ConnectionPool(1000, connect=two._connect)
-    two.name_servers = NameServers((FIRST, SECOND), two.pool, 1000)
+    two.name_servers = NameServers((FIRST, SECOND), two.pool, PATIENT_MS)
     assert two.name_servers.query_topic_route("T").master_address("b") == BrokerAddress("10.0.0.1:10911")
 
 
@@ -145,7 +146,7 @@ def test_a_server_that_is_not_trusted_is_passed_over_and_reported_where_no_other
     two.refused = {FIRST, SECOND}
     two.pool.close()
     two.pool = ConnectionPool(1000, connect=two._connect)
-    two.name_servers = NameServers((FIRST, SECOND), two.pool, 1000)
+    two.name_servers = NameServers((FIRST, SECOND), two.pool, PATIENT_MS)
     assert failure(two).condition == "TLS_CERTIFICATE_UNTRUSTED"
     two.down.add(unavailable)
     assert failure(two).condition == "CONNECT_FAILED"
@@ -194,7 +195,7 @@ def test_topics_of_users_are_those_of_all_servers(two: TwoServers) -> None:
     two.down.add(FIRST)
     two.pool.close()
     two.pool = ConnectionPool(1000, connect=two._connect)
-    assert NameServers((FIRST, SECOND), two.pool, 1000).query_user_topics() == {"orders", "%RETRY%g", "%DLQ%g"}
+    assert NameServers((FIRST, SECOND), two.pool, PATIENT_MS).query_user_topics() == {"orders", "%RETRY%g", "%DLQ%g"}
 
 
 def test_topic_list_is_complete_if_all_servers_respond(two: TwoServers) -> None:
@@ -204,7 +205,7 @@ def test_topic_list_is_complete_if_all_servers_respond(two: TwoServers) -> None:
     two.down.add(FIRST)
     two.pool.close()
     two.pool = ConnectionPool(1000, connect=two._connect)
-    listed = NameServers((FIRST, SECOND), two.pool, 1000).query_topic_list()
+    listed = NameServers((FIRST, SECOND), two.pool, PATIENT_MS).query_topic_list()
     assert listed == (frozenset({"orders"}), frozenset({"b"}), False)
 
 
@@ -257,7 +258,7 @@ def test_one_that_is_no_name_server_is_passed_over(two: TwoServers) -> None:
 def test_while_another_is_unresponsive_it_may_be_the_name_server(two: TwoServers, order: tuple[str, str]) -> None:
     two.down.add(SECOND)
     two.on_route(NOT_SUPPORTED, A_ROUTE)
-    two.name_servers = NameServers(order, two.pool, 1000)
+    two.name_servers = NameServers(order, two.pool, PATIENT_MS)
     assert failure(two).condition == "CONNECT_FAILED"
 
 

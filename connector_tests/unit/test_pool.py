@@ -255,7 +255,7 @@ def test_pool_closed_while_connecting_closes_the_new_connection(broker: Scripted
     with pytest.raises(TransportError, match=r"CONNECT_FAILED.*stopped"):
         subject.get(ADDRESS)
     with pytest.raises(TransportError, match="CONNECTION_LOST"):
-        streams[0].sendall(b"x", 1000)
+        streams[0].sendall(b"x", LONG_MS)
 
 
 def test_the_servers_requests_reach_the_pools_handler(broker: ScriptedBroker) -> None:

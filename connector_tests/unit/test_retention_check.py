@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.pop.receive_scheduler import Target
@@ -50,12 +51,12 @@ class Subject:
 
     def check(self) -> None:
         with self.broker, closing(self.pool):
-            self._check.report_deleted(TARGET, Broker(BrokerAddress("a:1"), self.pool, 1_000))
+            self._check.report_deleted(TARGET, Broker(BrokerAddress("a:1"), self.pool, PATIENT_MS))
 
     def check_twice(self) -> None:
         with self.broker, closing(self.pool):
             for _ in range(2):
-                self._check.report_deleted(TARGET, Broker(BrokerAddress("a:1"), self.pool, 1_000))
+                self._check.report_deleted(TARGET, Broker(BrokerAddress("a:1"), self.pool, PATIENT_MS))
 
     def is_due(self, now_ms: int) -> bool:
         self.now_ms = now_ms
@@ -110,7 +111,9 @@ def test_an_unresponsive_broker_is_called_again_before_any_poll() -> None:
     subject = Subject()
     subject.broker.stop()
     with closing(subject.pool), pytest.raises(TransportError):
-        subject._check.report_deleted(TARGET, Broker(BrokerAddress("127.0.0.1:1"), ConnectionPool(500), 500))
+        subject._check.report_deleted(
+            TARGET, Broker(BrokerAddress("127.0.0.1:1"), ConnectionPool(PATIENT_MS), PATIENT_MS)
+        )
     assert subject.is_due(0)
 
 

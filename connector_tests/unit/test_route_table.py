@@ -11,6 +11,7 @@ import pytest
 from connector_tests.support.refusals import refused
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueData, TopicRoute
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -160,7 +161,7 @@ def namesrv(server: ScriptedBroker) -> Namesrv:
 @pytest.fixture
 def routes(server: ScriptedBroker, namesrv: Namesrv) -> Iterator[RouteTable]:
     pool = ConnectionPool(1000, connect=server.connect)
-    yield RouteTable(NameServers(("ns:9876",), pool, 1000))
+    yield RouteTable(NameServers(("ns:9876",), pool, PATIENT_MS))
     pool.close()
 
 

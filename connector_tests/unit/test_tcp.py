@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.remoting.tcp import connect_tcp
@@ -22,7 +23,7 @@ def listener() -> Iterator[socket.socket]:
 @pytest.fixture
 def ends(listener: socket.socket) -> Iterator[tuple[Stream, socket.socket]]:
     """(our stream, the server's plain socket)"""
-    ours = connect_tcp(address_of(listener), 5000)
+    ours = connect_tcp(address_of(listener), PATIENT_MS)
     theirs, _ = listener.accept()
     with theirs:
         yield ours, theirs
@@ -35,17 +36,17 @@ def address_of(listener: socket.socket) -> str:
 
 def test_bytes_go_both_ways(ends: tuple[Stream, socket.socket]) -> None:
     ours, theirs = ends
-    ours.sendall(b"question", 1000)
+    ours.sendall(b"question", PATIENT_MS)
     assert theirs.recv(99) == b"question"
     theirs.sendall(b"answer")
-    assert ours.recv(99, 5000) == b"answer"
+    assert ours.recv(99, PATIENT_MS) == b"answer"
 
 
 def test_nothing_in_time_is_none_and_a_closed_remote_end_is_empty(ends: tuple[Stream, socket.socket]) -> None:
     ours, theirs = ends
     assert ours.recv(99, 1) is None
     theirs.close()
-    assert ours.recv(99, 5000) == b""
+    assert ours.recv(99, PATIENT_MS) == b""
 
 
 def test_bytes_are_received_into_the_memory_that_is_given(ends: tuple[Stream, socket.socket]) -> None:
@@ -53,9 +54,9 @@ def test_bytes_are_received_into_the_memory_that_is_given(ends: tuple[Stream, so
     room = memoryview(bytearray(b"......"))
     assert stream.recv_into(room, 1) is None
     peer.sendall(b"abcd")
-    assert [stream.recv_into(room[2:], 10_000), bytes(room)] == [4, b"..abcd"]
+    assert [stream.recv_into(room[2:], PATIENT_MS), bytes(room)] == [4, b"..abcd"]
     peer.close()
-    assert stream.recv_into(room, 10_000) == 0
+    assert stream.recv_into(room, PATIENT_MS) == 0
 
 
 def test_small_requests_are_not_held_back_by_nagle(ends: tuple[Stream, socket.socket]) -> None:
@@ -101,20 +102,20 @@ def test_a_reset_is_a_lost_connection_that_names_the_address(
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
     theirs.close()
     with pytest.raises(TransportError, match=f"CONNECTION_LOST.*{address_of(listener)}.*reset"):
-        ours.recv(1, 5000)
+        ours.recv(1, PATIENT_MS)
 
 
 def test_a_closed_port_is_a_failed_connect(listener: socket.socket) -> None:
     address = address_of(listener)
     listener.close()
     with pytest.raises(TransportError, match=f"CONNECT_FAILED.*{address}.*refused"):
-        connect_tcp(address, 5000)
+        connect_tcp(address, PATIENT_MS)
 
 
 @pytest.mark.parametrize("address", ["null", "", ":1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:99999", ".example.:1"])
 def test_an_address_that_is_none_is_a_failed_connect(address: str) -> None:
     with pytest.raises(TransportError, match="CONNECT_FAILED"):
-        connect_tcp(address, 1000)
+        connect_tcp(address, PATIENT_MS)
 
 
 def test_ipv6_literals_connect() -> None:
@@ -125,5 +126,5 @@ def test_ipv6_literals_connect() -> None:
     except OSError:
         pytest.skip("no IPv6 loopback address")
     with listening:
-        stream = connect_tcp(f"[::1]:{listening.getsockname()[1]}", 5000)
+        stream = connect_tcp(f"[::1]:{listening.getsockname()[1]}", PATIENT_MS)
         stream.close()
