@@ -10,8 +10,8 @@ from rocketmq_spark.condition import Condition
 
 CONTINUE_OR_START_OVER: Final = (
     "Set 'failOnDataLoss' to false to continue without them. To start a batch read over, call load() again. To start a "
-    "stream over, stop the other members of its group, use a new checkpoint location (for a file sink also a new "
-    "path), and set 'groupOffsets' to 'ignore': the query then resets the group to 'startingOffsets'."
+    "stream over, stop the other members of its group. Then use a new checkpoint location (for a file sink also a new "
+    "path), and set 'groupOffsets' to 'ignore': the query resets the group to 'startingOffsets'."
 )
 
 QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
@@ -125,8 +125,8 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Query '{query}' is still running: it received no stop request within {timeout_s} s, because its control "
             "directory {folder} does not exist on {host}.",
             "If temporary files were deleted, wait for the query's next trigger, which creates the directory again, "
-            "and check that the query may write to its parent. If the query's driver runs on another host or in a "
-            "container, and that has the same name as this host, call rocketmq_spark.stop there.",
+            "and check that the query may write to its parent. If the query's driver runs on another host, or in a "
+            "container with this host's name, call rocketmq_spark.stop there.",
         ),
         # ---- embedded broker
         "JAVA_NOT_FOUND": Condition("No usable Java found: {problem}.", "Install Java 17 or newer, or set JAVA_HOME."),
