@@ -101,9 +101,9 @@ def test_what_was_deleted_after_it_was_planned_is_an_error_with_its_exact_range(
     assert str(raised.value) == (
         f"[ROCKETMQ_DATA_LOSS.OFFSETS_UNAVAILABLE] {min_offset} offsets no longer available in the brokers: [0, "
         f"{min_offset}) of {queue_of(stored)}: the broker deleted them (retention). Set 'failOnDataLoss' to false "
-        "to continue without them. To start over, call load() again for a batch; in a stream, use a new checkpoint "
-        "location (for a file sink also a new path) and set 'groupOffsets' to 'ignore'. This resets the group "
-        "to 'startingOffsets', unless it has other members."
+        "to continue without them. To start a batch read over, call load() again. To start a stream over, stop the "
+        "other members of its group. Then use a new checkpoint location (for a file sink also a new path), and set "
+        "'groupOffsets' to 'ignore': the query resets the group to 'startingOffsets'."
     )
 
 

@@ -124,8 +124,8 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "STOP_CONTROL_DIR_MISSING": Condition(
             "Query '{query}' is still running: it received no stop request within {timeout_s} s, because its control "
             "directory {folder} does not exist on {host}.",
-            "If temporary files were deleted, wait for the query's next trigger, which creates the directory again, "
-            "and check that the query may write to its parent. If the query's driver runs on another host, or in a "
+            "If temporary files were deleted, check that the query may write to the parent. Its next trigger creates "
+            "the directory again. If the query's driver runs on another host, or in a "
             "container with this host's name, call rocketmq_spark.stop there.",
         ),
         # ---- embedded broker
