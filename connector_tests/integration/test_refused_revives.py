@@ -1,0 +1,85 @@
+"""An unacknowledged message whose redelivery comes while the broker's store refuses writes: RocketMQ 5.5.0 loses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Final
+
+import pytest
+
+from connector_tests.support.message_group import REMOTING, MessageGroup, bodies, poll_messages
+from connector_tests.support.streams import eventually
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.pop.receipt_handles import ReceivedMessage
+from rocketmq_spark.pop.transports import transport_of
+
+pytestmark = [pytest.mark.broker, pytest.mark.full]
+
+MESSAGES: Final = 10
+INVISIBLE_MS: Final = 1_000
+"""So short that the broker stores the check point at once: a longer one waits in the broker's timer."""
+LATER_INVISIBLE_MS: Final = 20_000
+"""A broker that tries a redelivery again does so 10 s later: a message popped later is redelivered after those."""
+REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
+REVIVE_TOPIC: Final = "rmq_sys_REVIVE_LOG_DefaultCluster"
+
+
+@pytest.fixture
+def messages(cluster_with_proxy: EmbeddedCluster) -> Iterator[MessageGroup]:
+    with closing(MessageGroup(cluster_with_proxy, REMOTING)) as group:
+        yield group
+
+
+@pytest.fixture
+def broker(cluster_with_proxy: EmbeddedCluster) -> Any:
+    return cluster_with_proxy._brokers["broker-a"]._controller
+
+
+def revive_backlog(broker: Any) -> int:
+    """Return the number of stored check points and acknowledgements that the broker has not revived."""
+    offsets, store = broker.getConsumerOffsetManager(), broker.getMessageStore()
+    queues = range(broker.getBrokerConfig().getReviveQueueNum())
+    ends = [store.getMaxOffsetInQueue(REVIVE_TOPIC, queue) for queue in queues]
+    revived = [offsets.queryOffset(REVIVE_GROUP, REVIVE_TOPIC, queue) + 1 for queue in queues]
+    return sum(max(0, end - offset) for end, offset in zip(ends, revived, strict=True))
+
+
+@contextmanager
+def refused_writes(broker: Any) -> Iterator[None]:
+    """The time in which the store accepts no message."""
+    flags = broker.getMessageStore().getRunningFlags()
+    flags.makeFenced(True)
+    try:
+        yield
+    finally:
+        flags.makeFenced(False)
+
+
+def receive(group: MessageGroup, count: int, invisible_ms: int = INVISIBLE_MS) -> Sequence[ReceivedMessage]:
+    """Receive at least so many messages, and acknowledge none."""
+    with closing(transport_of(group.read_options(invisible_ms))) as transport:
+        return poll_messages(transport, count)
+
+
+def revive_all(broker: Any) -> None:
+    eventually(lambda: revive_backlog(broker) == 0, "every check point revived")
+
+
+def test_messages_are_lost_whose_redelivery_the_store_refuses(messages: MessageGroup, broker: Any) -> None:
+    """If this fails with a newer broker, docs/message-mode.md has one loss too many."""
+    sent = messages.messages.send(MESSAGES)
+    assert bodies(messages.rows(receive(messages, MESSAGES))) == sorted(sent)
+    eventually(lambda: revive_backlog(broker) > 0, "the check point in its queue")
+    with refused_writes(broker):
+        revive_all(broker)
+    later = messages.messages.send(1)
+    assert bodies(messages.rows(receive(messages, 1, LATER_INVISIBLE_MS))) == later
+    assert bodies(messages.rows(receive(messages, 1))) == later  # redelivered, and they are not
+
+
+def test_messages_are_redelivered_that_the_store_accepts(messages: MessageGroup, broker: Any) -> None:
+    sent = messages.messages.send(MESSAGES)
+    assert bodies(messages.rows(receive(messages, MESSAGES))) == sorted(sent)
+    revive_all(broker)
+    assert bodies(messages.rows(receive(messages, MESSAGES))) == sorted(sent)
