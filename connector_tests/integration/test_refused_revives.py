@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any, Final
 
 import pytest
@@ -17,6 +17,9 @@ from rocketmq_spark.pop.transports import transport_of
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 MESSAGES: Final = 10
+ATTEMPTS: Final = 5
+"""A broker revives 2 s after the invisible duration, and a busy machine may do nothing for so long."""
+
 INVISIBLE_MS: Final = 1_000
 """So short that the broker stores the check point at once: a longer one waits in the broker's timer."""
 LATER_INVISIBLE_MS: Final = 20_000
@@ -66,16 +69,29 @@ def revive_all(broker: Any) -> None:
     eventually(lambda: revive_backlog(broker) == 0, "every check point revived")
 
 
-def test_messages_are_lost_whose_redelivery_the_store_refuses(messages: MessageGroup, broker: Any) -> None:
-    """If this fails with a newer broker, docs/message-mode.md has one loss too many."""
+def try_to_refuse_redelivery(messages: MessageGroup, broker: Any) -> bool:
+    """Receive messages, and refuse writes while the broker redelivers them. Return False if it began before."""
     sent = messages.messages.send(MESSAGES)
     assert bodies(messages.rows(receive(messages, MESSAGES))) == sorted(sent)
     eventually(lambda: revive_backlog(broker) > 0, "the check point in its queue")
     with refused_writes(broker):
+        is_in_time = revive_backlog(broker) > 0
         revive_all(broker)
+    return is_in_time
+
+
+def test_messages_are_lost_whose_redelivery_the_store_refuses(cluster_with_proxy: EmbeddedCluster, broker: Any) -> None:
+    """If this fails with a newer broker, docs/message-mode.md has one loss too many."""
+    with ExitStack() as groups:
+        attempts = (groups.enter_context(closing(MessageGroup(cluster_with_proxy, REMOTING))) for _ in range(ATTEMPTS))
+        assert_not_redelivered(next(one for one in attempts if try_to_refuse_redelivery(one, broker)))
+
+
+def assert_not_redelivered(messages: MessageGroup) -> None:
+    """Of the group's messages only one that is received later is redelivered."""
     later = messages.messages.send(1)
     assert bodies(messages.rows(receive(messages, 1, LATER_INVISIBLE_MS))) == later
-    assert bodies(messages.rows(receive(messages, 1))) == later  # redelivered, and they are not
+    assert bodies(messages.rows(receive(messages, 1))) == later
 
 
 def test_messages_are_redelivered_that_the_store_accepts(messages: MessageGroup, broker: Any) -> None:
