@@ -42,6 +42,7 @@ $(DOCS_STAMP): $(STAMP)
 	touch $@
 
 $(CLASSES_STAMP): $(STAMP)
+	@echo "running Spark and a broker once, to store their classes for the tests: half a minute"
 	$(BIN)/python -m connector_tests.support.class_archives $(CLASSES)
 	touch $@
 

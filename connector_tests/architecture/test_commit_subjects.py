@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -30,11 +31,11 @@ def subjects() -> list[str]:
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         pytest.skip("no git history: an archive of the source")
-    command = [git, "-C", str(ROOT), "log", "--format=%s", f"{SINCE}..HEAD"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=GIT_S)
-    if run.returncode:
-        pytest.skip(f"the history does not reach back to {SINCE[:8]}: a shallow clone")
-    return run.stdout.splitlines()
+    run = partial(subprocess.run, capture_output=True, text=True, timeout=GIT_S)
+    if run([git, "-C", str(ROOT), "rev-parse", "--is-shallow-repository"], check=True).stdout.strip() == "true":
+        pytest.skip(f"the history may not reach back to {SINCE[:8]}: a shallow clone")
+    log: str = run([git, "-C", str(ROOT), "log", "--format=%s", f"{SINCE}..HEAD"], check=True).stdout
+    return log.splitlines()
 
 
 def problem(subject: str) -> str | None:

@@ -17,6 +17,7 @@ import pytest
 from connector_tests.support.cluster_pool import ClusterPool, RestingCluster
 from connector_tests.support.fault_proxy import Direction, FaultProxy
 from connector_tests.support.streams import TIMEOUT_S, eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from connector_tests.support.written_rows import SCHEMA, arrow, ends, stored_batches, write
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -72,7 +73,7 @@ def row_count(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def pool() -> Iterator[ConnectionPool]:
-    pool = ConnectionPool(3_000)
+    pool = ConnectionPool(PATIENT_MS)
     yield pool
     pool.close()
 

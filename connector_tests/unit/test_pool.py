@@ -13,6 +13,7 @@ import pytest
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from connector_tests.support.simulated_cluster import OLD_VERSION
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.pool import ConnectionPool, connections_to_close, shared_pool
 from rocketmq_spark.remoting.stream import Stream
@@ -323,7 +324,7 @@ def test_a_child_that_was_forked_while_the_parent_connected_is_not_locked_out(br
     pool._table.acquire()  # as if a third thread were just looking an address up
     child = os.fork()
     if child == 0:
-        signal.alarm(10)  # ends the child if it is locked out
+        signal.alarm(int(WAIT_S))  # ends the child if it is locked out
         may_connect.set()
         os._exit(0 if pool.get(ADDRESS).is_open else 1)
     pool._table.release()
