@@ -77,7 +77,7 @@ test-tables: $(STAMP) ## kill jobs with Delta and Iceberg, on Spark versions ins
 	cat build/tables.txt
 
 test-long: $(STAMP) ## run the long forms of fuzz, soak and kill sweeps
-	$(BIN)/python -m pytest -m long $(TESTS)
+	CONNECTOR_TESTS_NEW_EXAMPLES=1 $(BIN)/python -m pytest -m long $(TESTS)
 
 mutate: $(STAMP) ## run mutation tests of the pure modules, long; GROUP=name: of one group; write build/mutation.md
 	$(BIN)/python tools/mutate.py $(GROUP)

@@ -1,5 +1,8 @@
 """Examples may take as long as they take: a deadline on a busy machine states nothing about the code.
 
+A change gets the same examples every time, but for the constants of loaded modules, from which Hypothesis draws too.
+``make test-long`` draws new ones.
+
 Mutants get the same examples every time, so that who is killed today is killed tomorrow; and fewer, because they are
 many. A mutant is dead with the first example that shows it: to look for a smaller one takes many times as long.
 """
@@ -16,7 +19,9 @@ from hypothesis import HealthCheck, Phase, settings
 
 BUSY: Final = (HealthCheck.too_slow,)
 
-settings.register_profile("connector", deadline=None, suppress_health_check=BUSY)
+RANDOM: Final = "CONNECTOR_TESTS_NEW_EXAMPLES" in os.environ
+
+settings.register_profile("connector", deadline=None, suppress_health_check=BUSY, derandomize=not RANDOM)
 settings.register_profile(
     "mutants",
     deadline=None,

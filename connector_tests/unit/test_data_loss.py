@@ -52,8 +52,8 @@ def test_a_failure_names_all_ranges_with_their_causes_and_what_to_do() -> None:
         "orders@broker-a:0, [3, 120) of orders@broker-a:1: the broker deleted them (retention); [0, 5) of "
         "orders@broker-a:2: the topic was deleted and created again, or its queue was emptied. Set "
         "'failOnDataLoss' to false to continue without them. To start a batch read over, call load() again. To "
-        "start a stream over, stop the other members of its group, use a new checkpoint location (for a file sink "
-        "also a new path), and set 'groupOffsets' to 'ignore': the query then resets the group to 'startingOffsets'."
+        "start a stream over, stop the other members of its group. Then use a new checkpoint location (for a file "
+        "sink also a new path), and set 'groupOffsets' to 'ignore': the query resets the group to 'startingOffsets'."
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
@@ -20,7 +22,7 @@ from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.errors import BrokerError, TransportError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.source.stream.planning import EMPTIED_STORE_TIME_MS
@@ -401,3 +403,25 @@ def test_an_identity_that_is_unknown_now_is_reported_later(case: Case) -> None:
     case.clock.advance(REQUEST_PAUSES.longest_ms)
     assert case.offsets.persist()
     assert case.stored == {A0: 5}
+
+
+def test_offset_whose_broker_was_killed_after_its_response_is_committed_again(case: Case) -> None:
+    """Before it had flushed its offsets, while those of other brokers were awaited."""
+    connections = {"a": 1}
+
+    class LosesConnection(RemoteBrokerOffsetStore):
+        def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+            written = super().write_offsets(offsets)
+            connections["a"] += 1
+            return written
+
+    for commit in (OffsetCommitter.raise_to, OffsetCommitter.replace_offsets):
+        store = LosesConnection("g", case.servers, case.resets)
+        offsets = OffsetCommitter(
+            store, case.resets, case.ours.__contains__, lambda name: (BrokerAddress(name), connections[name])
+        )
+        assert commit(offsets, {A0: 5}) == {A0}
+        case.a.offsets[A0] = 2
+        assert offsets.raise_to({A0: 5}) == {A0}
+        assert case.resets.pending == {}
+        assert case.stored == {A0: 5}

@@ -223,10 +223,11 @@ class OffsetCommitter:
         (``ConsumerOffsetManager#commitOffset`` creates their table without a lock). So a write to a queue that had no
         offset is confirmed only by a second read.
         """
+        links = self._links_to(targets)
         confirmed, first = self._write_larger(targets, check)
         if first:
             confirmed -= first - self._write_larger({queue: targets[queue] for queue in first}, check)[0]
-        self._confirm({queue: targets[queue] for queue in confirmed})
+        self._confirm({queue: targets[queue] for queue in confirmed}, links)
         return confirmed
 
     def _write_larger(
@@ -290,8 +291,9 @@ class OffsetCommitter:
         queues whose write the store has confirmed. Permanent errors are raised. Called for truncated queues."""
         for queue in targets:
             self.discard(queue)
+        links = self._links_to(targets)
         written = self.store.write_offsets(targets)
-        self._confirm({queue: targets[queue] for queue in written})
+        self._confirm({queue: targets[queue] for queue in written}, links)
         return written
 
     def reset_offsets(self, targets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
@@ -302,9 +304,13 @@ class OffsetCommitter:
             self._resets.discard(queue)
         return written
 
-    def _confirm(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Record offsets that the store has confirmed, of owned queues, and the current links to their brokers."""
-        links = {broker_name: self._link_to(broker_name) for broker_name in {queue.broker_name for queue in offsets}}
+    def _links_to(self, queues: Iterable[MessageQueue]) -> dict[str, Link | None]:
+        """Return the current links to the queues' brokers, by name. Call it before the requests to confirm: a broker
+        may be killed after its response, while those of others are awaited."""
+        return {broker_name: self._link_to(broker_name) for broker_name in {queue.broker_name for queue in queues}}
+
+    def _confirm(self, offsets: Mapping[MessageQueue, int], links: Mapping[str, Link | None]) -> None:
+        """Record offsets that the store has confirmed, of owned queues, and the ``links`` before the requests."""
         for queue, offset in offsets.items():
             if self._is_owned(queue):
                 self._progress.confirm(queue, offset)
