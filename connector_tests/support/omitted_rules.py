@@ -59,7 +59,7 @@ class TreatsTimeoutAsResponse(Membership):
 class _NeedsNoResponse(OffsetCommitter):
     def raise_to(self, required: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
         super().raise_to(required, check)
-        self._confirm(required)
+        self._confirm(required, self._links_to(required))
         self._links.clear()
         return set(required)
 
@@ -92,8 +92,9 @@ class WritesUnread(Membership):
 
 class _NeverReads(OffsetCommitter):
     def raise_to(self, required: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
+        links = self._links_to(required)
         confirmed = self.store.write_offsets(required)
-        self._confirm({queue: required[queue] for queue in confirmed})
+        self._confirm({queue: required[queue] for queue in confirmed}, links)
         return confirmed
 
 
