@@ -146,6 +146,25 @@ def test_a_lost_registration_that_another_call_finds_at_the_same_time_is_kept(
     assert proxy.received_methods() == ["Telemetry", "ReceiveMessage", "ReceiveMessage", "Telemetry"]
 
 
+def test_a_lost_registration_that_a_call_finds_while_another_one_registers_is_kept(
+    proxy: ScriptedProxy, known: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = pb.Code.INTERNAL_SERVER_ERROR
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=status(code, "x"))]
+    failure(lambda: receive(known))
+    check = session_module._check
+
+    def check_after_a_call(connection: Connection, method: str, response: pb.TelemetryCommand) -> None:
+        monkeypatch.setattr(session_module, "_check", check)
+        failure(lambda: receive(known))
+        check(connection, method, response)
+
+    monkeypatch.setattr(session_module, "_check", check_after_a_call)
+    known.keep_alive()
+    known.keep_alive()
+    assert proxy.received_methods() == ["Telemetry", "ReceiveMessage", "Telemetry", "ReceiveMessage", "Telemetry"]
+
+
 def test_a_group_that_is_not_there_is_reported_with_what_to_do(proxy: ScriptedProxy, session: SessionOf) -> None:
     def refuse(_: object) -> object:
         details = "process client telemetryCommand failed. group not found"

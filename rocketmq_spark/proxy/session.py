@@ -119,7 +119,8 @@ class Session:
         Raises the errors of a call (see the class), also OptionError[FIFO_NOT_SUPPORTED] for a FIFO group, and
         TransportError[CONNECT_FAILED] after ``close``.
         """
-        if self._telemetry is None or self._telemetry.is_over or self._is_unrecognized or self._is_disconnected:
+        telemetry = self._telemetry
+        if telemetry is None or telemetry.is_over or self._is_unrecognized or self._is_disconnected:
             self._start_telemetry()
             return
         try:
@@ -134,10 +135,11 @@ class Session:
         TERMINATION_TIMEOUT_MS (1 s). Then close the connection, which ends all calls. Failures are ignored. Later calls
         raise TransportError[CONNECT_FAILED]."""
         self._is_closed = True
-        if self._connection is not None and not self._is_disconnected:
+        connection = self._connection
+        if connection is not None and not self._is_disconnected:
             with suppress(RocketMQError):
                 termination = self._subscription.termination()
-                self._connection.call(
+                connection.call(
                     "NotifyClientTermination", termination, pb.NotifyClientTerminationResponse, TERMINATION_TIMEOUT_MS
                 )
         self._disconnect()
@@ -149,11 +151,11 @@ class Session:
         with self._diagnosing():
             connection = self._connect()
             self._end_telemetry()
+            self._is_unrecognized = False  # before the request: a loss that a call finds from now on is another one
             settings = self._subscription.settings(socket.gethostname(), self._timeout_ms)
             self._telemetry = Telemetry(connection, settings, self._timeout_ms)
             response = self._telemetry.wait_for_response()
             _check(connection, TELEMETRY, response)
-        self._is_unrecognized = False
         if response.settings.subscription.fifo:
             raise OptionError("FIFO_NOT_SUPPORTED", subject=f"Group {self._subscription.group!r}")
 
@@ -186,27 +188,28 @@ class Session:
         if self._is_disconnected:
             self._disconnect()
             self._address_index += 1
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             address = self.addresses[self._address_index % len(self.addresses)]
-            self._connection = Connection(address, self._tls, self._identity, self._timeout_ms)
+            connection = self._connection = Connection(address, self._tls, self._identity, self._timeout_ms)
             self._is_disconnected = False
         if self._is_closed:
             self._disconnect()
             raise TransportError("CONNECT_FAILED", address=self.addresses[0], reason="the client was stopped")
-        return self._connection
+        return connection
 
     def _disconnect(self) -> None:
         """Close the telemetry stream and the connection, if there are any."""
         self._end_telemetry()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None  # also called by ``close``, on another thread
+        if connection is not None:
+            connection.close()
 
     def _end_telemetry(self) -> None:
         """Close the telemetry stream, if there is one."""
-        if self._telemetry is not None:
-            self._telemetry.close()
-            self._telemetry = None
+        telemetry, self._telemetry = self._telemetry, None
+        if telemetry is not None:
+            telemetry.close()
 
     # ------------------------------------------------------------------------------------------ any thread
 
