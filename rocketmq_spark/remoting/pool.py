@@ -155,6 +155,9 @@ class ConnectionPool:
             if connection is None or not connection.is_open:
                 connection = slot.connection = self._connect_new(address)
                 slot.connection_number += 1
+                if self._is_closed:  # ``close`` may have listed the connections before this one was stored
+                    connection.close()
+                self._require_open(address)
             return connection
         finally:
             slot.opening.release()
@@ -162,17 +165,11 @@ class ConnectionPool:
     def _connect_new(self, address: str) -> Connection:
         """Close surplus idle connections, of any address (``_close_surplus``). Open a new one within the connect
         timeout and return it; the caller stores it. Raises the errors of ``secured.Connect``, and
-        TransportError[CONNECT_FAILED] after ``close``, even if that was called meanwhile."""
+        TransportError[CONNECT_FAILED] after ``close``."""
         self._require_open(address)
         self._close_surplus()
         stream = self._connect(address, self._connect_timeout_ms)
-        connection = Connection(address, stream, self._on_request, self._clock, credentials=self._credentials)
-        try:
-            self._require_open(address)
-        except TransportError:
-            connection.close()
-            raise
-        return connection
+        return Connection(address, stream, self._on_request, self._clock, credentials=self._credentials)
 
     def _require_open(self, address: str) -> None:
         """Do nothing before ``close``. Raises TransportError[CONNECT_FAILED] afterwards."""
