@@ -64,7 +64,7 @@ def _vacancy_end(cluster: ClusterClient, queue: MessageQueue, rest: QueueBounds,
     ``read_messages`` does."""
 
     def is_vacant(offset: int) -> bool:
-        """Pull at ``offset``, wait, and return whether no message has it and the vacancy begins at ``vacant_from``."""
+        """Pull at ``offset``, wait, and return whether the response shows a vacancy of it from ``vacant_from`` on."""
         result = cluster.call(queue, partial(_pull, queue, offset, PULLED_MESSAGES))
         return pull_action(result, offset) is PullAction.VACANT and result.next_begin_offset == vacant_from
 

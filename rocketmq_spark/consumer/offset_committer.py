@@ -306,7 +306,7 @@ class OffsetCommitter:
 
     def _links_to(self, queues: Iterable[MessageQueue]) -> dict[str, Link | None]:
         """Return the current links to the queues' brokers, by name. Call it before the requests to confirm: a broker
-        may be killed after its response, while those of others are awaited."""
+        may be killed after its response, while those of other brokers are awaited."""
         return {broker_name: self._link_to(broker_name) for broker_name in {queue.broker_name for queue in queues}}
 
     def _confirm(self, offsets: Mapping[MessageQueue, int], links: Mapping[str, Link | None]) -> None:

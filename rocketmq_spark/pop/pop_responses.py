@@ -123,8 +123,9 @@ def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[
 
 
 def _may_match(handle: BrokerHandle, record: memoryview, is_rewritten: Callable[[], bool]) -> bool:
-    """Return whether a record may belong to a handle. For the topic itself ``_is_at`` decides. For a retry topic, queue
-    and offset must be equal, and ``is_rewritten()`` must return True for the record."""
+    """Return whether a record may belong to a handle. With a handle of the topic, it must have the handle's queue ID
+    and its offset or a larger one (``_is_at``). With one of the retry topic, it must have the same queue ID and offset,
+    and ``is_rewritten()`` must return True."""
     if handle.pop_check_point.retry == NORMAL_TOPIC:
         return _is_at(handle, record)
     return _is_exactly_at(handle, record) and is_rewritten()

@@ -261,8 +261,8 @@ class RemotingTransport:
         self, handles: Sequence[BrokerHandle], brokers: Mapping[Target, _BrokerOrError]
     ) -> dict[str, RocketMQError]:
         """Send acknowledgements, up to 4,000 in a request, then wait for all responses. Skip handles for which
-        ``brokers`` has None or an error. Return one error for each broker that failed, by its name; raise no
-        RocketMQError."""
+        ``brokers`` has None or an error. Return the last error of each broker with a failed request, by its name; none
+        for skipped handles. Raise no RocketMQError."""
         responses: list[tuple[str, Future[None]]] = []
         failures: dict[str, RocketMQError] = {}
         for broker, broker_name, part in _by_broker(handles, brokers):

@@ -262,7 +262,7 @@ class UnackedMessages:
 
     def expire(self, now_ms: int) -> int:
         """Count each expired message once, unless it is claimed, COMPLETED or ABANDONED. Remove PREFETCHED and
-        RETRIES_EXHAUSTED ones, which brokers redeliver, and return how many; IN_FLIGHT ones stay, maybe duplicates."""
+        RETRIES_EXHAUSTED ones, which brokers redeliver; return how many it removes. IN_FLIGHT ones stay."""
         dropped_count = 0
         expired_numbers = [
             number

@@ -135,7 +135,7 @@ class PullWindow:
         return int(available_bytes // self._expected_bytes)
 
     def _open(self, to: int, sent_to: Server | None = None) -> PullRequest:
-        """Add a request behind the last one, up to ``to`` or the range's end, in flight, and return it."""
+        """Add and return a request in flight, from the last one's end to ``to``, at most to the range's end."""
         begin_offset, end_offset = self._opened_to, min(to, self._end_offset)
         max_messages = self._message_limit(begin_offset, end_offset)
         request = PullRequest(begin_offset, end_offset, max_messages, self._completion_queue)

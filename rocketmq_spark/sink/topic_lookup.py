@@ -201,8 +201,8 @@ class TopicLookup:
         return sorted(named - self._routes.recorded_brokers(topic) - self._unknown_brokers[topic])
 
     def _record_missing(self, topic: str, error: RocketMQError, requirements: Iterable[TopicRequirement]) -> None:
-        """Record that the waiting time has expired. If ``error`` is about an unknown broker: for the brokers named in
-        ``requirements`` that have never had the topic. Else: for the topic, with ``error``."""
+        """Record that the waiting time has expired. If ``error`` is about an unknown broker, record as unknown the
+        brokers in ``requirements`` that have never had the topic. Otherwise record the topic as unavailable."""
         if is_unknown_broker(error):
             self._unknown_brokers[topic].update(self._brokers_without_route(topic, requirements))
         else:

@@ -51,7 +51,7 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """Pull ``ranges`` and yield the messages that match the subscription, in batches of the schema
     ``arrow_schema(schema)``. A generator: it pulls on iteration, and applies ``badMessages``. At its end, also by an
-    error or ``close``, it logs losses and reports them to the member ``planned_by``, waits, and ignores a failure.
+    error or ``close``, it logs losses and reports them to the member ``planned_by``; it waits, and ignores errors.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def read_ranges(
     planned_by : member that gets a report of losses, and with ``reports_sizes`` of sizes; None: none
 
     Raises DataLossError (``failOnDataLoss``), TransportError[LOGGED_BATCH_UNREADABLE], RemoteProtocolError
-    [UNDECODABLE_MESSAGE_BODY | SQL_FILTER_UNUSABLE | CORRUPT_MESSAGE.QUEUE], what ``DeadLetterSender.send`` does.
+    [UNDECODABLE_MESSAGE_BODY | SQL_FILTER_UNUSABLE | CORRUPT_MESSAGE.QUEUE], the errors of ``DeadLetterSender.send``.
     """
     forget_zip_importers()
     client = shared_pull_client(options)

@@ -236,7 +236,7 @@ class QueueLookup:
     def _check_filter(self, queue: MessageQueue) -> None:
         """Have the queue's broker compile a SQL92 filter, with retries, and wait. With any filter, request the topic's
         settings once, without raising an error, and log a warning for batch consume queues. Do nothing without a
-        filter. Raises the errors of ``QueueLookup``, at once those that ``Broker.submit_filter_check`` lists."""
+        filter. Raises the errors of ``QueueLookup``; those of ``Broker.submit_filter_check`` are not retried."""
         group, message_filter = self._options.consumer_group, self._options.message_filter
         if message_filter.is_sql:
             self._call(queue, lambda broker: broker.submit_filter_check(group, queue.topic, message_filter).result())
