@@ -62,7 +62,8 @@ def json_line(stored: StoredMessage) -> str:
 
 
 def _body_fields(stored: StoredMessage) -> dict[str, str]:
-    """Return the fields of ``json_line`` that hold the body."""
+    """Return ``body`` as text, or ``bodyBase64`` if it is not in UTF-8; of an undecodable message ``problem`` and
+    ``storedBodyBase64``."""
     if isinstance(stored, UndecodableMessage):
         return {"problem": stored.problem, "storedBodyBase64": base64.b64encode(stored.message.body).decode()}
     if (body := _text_or_none(stored.body)) is not None:

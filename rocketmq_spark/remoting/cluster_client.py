@@ -64,7 +64,8 @@ class ClusterClient:
 
     @staticmethod
     def shared(options: ConnectionOptions) -> ClusterClient:
-        """Return this process's client for these options. The last 16 and their routes are cached across tasks."""
+        """Return this process's client for these name servers, request timeout, security and address map: other options
+        do not count. The last 16 clients, with their routes, are cached across tasks."""
         return _shared(options.name_servers, options.broker_timeout_ms, options.security, options.broker_address_map)
 
     def broker(self, address: BrokerAddress, timeout_ms: int | None = None) -> Broker:

@@ -84,8 +84,8 @@ class CheckedRecords(NamedTuple):
 
 def check_bodies(records: RecordIndex, broker_name: str, *, has_body: bool) -> CheckedRecords:
     """Decode suspect records one by one, each within DECOMPRESSED_LIMIT_BYTES. Return the undecodable ones, and the
-    decompressed sizes of the decodable ones. Suspect are inner batches and, with ``has_body``, compressed records. The
-    layout of all must be correct. Raise nothing for bodies."""
+    decompressed sizes of the decodable ones, 0 for an inner batch. Suspect are inner batches and, with ``has_body``,
+    compressed records. The layout of all must be correct. Raise nothing for bodies."""
     is_suspect = records.has_flags(MessageSysFlag.INNER_BATCH)
     if has_body:
         is_suspect |= records.has_flags(MessageSysFlag.COMPRESSED)
