@@ -45,7 +45,7 @@ FEATURES: Final = (
     Feature(
         "an offset reset during the last batch of a run is applied",
         "4.2",
-        "The next start applies it: a run that ends sets the mark at the broker again. With ACL that needs UPDATE "
+        "The next start applies it: a run that ends sets the reset mark at the broker again. With ACL that needs UPDATE "
         "permission on topic and group. Without it the reset is lost: check the lag, and reset again.",
     ),
     Feature(
@@ -54,7 +54,7 @@ FEATURES: Final = (
         "The query fails before anything is read, with `UNSUPPORTED_SPARK_SETTING`.",
     ),
     Feature(
-        "`progress_of(query)` has `maxOffsets`, `lagByQueue` and `outages`; its lag is as of the last plan",
+        "`progress_of(query)` has `maxOffsets`, `lagByQueue` and `outages`; its lag is as of the last planned batch",
         "4.2",
         "It has `clientId`, `lag`, `completedAfterRebalance`, `lost` and `control`, as of the last planned batch. "
         "The log has the servers that the query waits for.",
