@@ -165,6 +165,24 @@ def test_a_lost_registration_that_a_call_finds_while_another_one_registers_is_ke
     assert proxy.received_methods() == ["Telemetry", "ReceiveMessage", "Telemetry", "ReceiveMessage", "Telemetry"]
 
 
+def test_a_lost_registration_is_kept_until_a_later_one_succeeds(
+    proxy: ScriptedProxy, known: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_settings = status(pb.Code.INTERNAL_SERVER_ERROR, "x")
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=no_settings)]
+    lost = failure(lambda: receive(known))
+    check = session_module._check
+
+    def refuse_once(connection: Connection, method: str, response: pb.TelemetryCommand) -> None:
+        monkeypatch.setattr(session_module, "_check", check)
+        raise lost
+
+    monkeypatch.setattr(session_module, "_check", refuse_once)
+    failure(known.keep_alive)
+    known.keep_alive()
+    assert proxy.received_methods() == ["Telemetry", "ReceiveMessage", "Telemetry", "Telemetry"]
+
+
 def test_a_group_that_is_not_there_is_reported_with_what_to_do(proxy: ScriptedProxy, session: SessionOf) -> None:
     def refuse(_: object) -> object:
         details = "process client telemetryCommand failed. group not found"

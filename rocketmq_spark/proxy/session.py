@@ -145,19 +145,30 @@ class Session:
         self._disconnect()
 
     def _start_telemetry(self) -> None:
-        """Connect, end the previous telemetry stream, send the client's settings over a new one, and wait for the
-        proxy's response. This registers the client in place of an earlier registration. Raises the errors of
-        ``keep_alive``, and then leaves the new stream open."""
+        """Register the client, in place of an earlier registration (``_register``). Raises the errors of
+        ``keep_alive``; a registration that was lost then stays marked as lost."""
+        was_unrecognized = self._is_unrecognized
+        self._is_unrecognized = False  # before the request: a loss that a call finds from now on is another one
+        try:
+            response = self._register()
+        except RocketMQError:
+            if was_unrecognized:
+                self._is_unrecognized = True
+            raise
+        if response.settings.subscription.fifo:
+            raise OptionError("FIFO_NOT_SUPPORTED", subject=f"Group {self._subscription.group!r}")
+
+    def _register(self) -> pb.TelemetryCommand:
+        """Connect, end the previous telemetry stream, send the client's settings over a new one, wait, and return the
+        proxy's response. Raises the errors of ``_call``, and then leaves the new stream open."""
         with self._diagnosing():
             connection = self._connect()
             self._end_telemetry()
-            self._is_unrecognized = False  # before the request: a loss that a call finds from now on is another one
             settings = self._subscription.settings(socket.gethostname(), self._timeout_ms)
             self._telemetry = Telemetry(connection, settings, self._timeout_ms)
             response = self._telemetry.wait_for_response()
             _check(connection, TELEMETRY, response)
-        if response.settings.subscription.fifo:
-            raise OptionError("FIFO_NOT_SUPPORTED", subject=f"Group {self._subscription.group!r}")
+            return response
 
     def _call(self, method: str, request: Message, response: type[A], topic: str = "") -> A:
         """Send a request over the connection, opened if there is none; wait and return the response, whose status is
