@@ -45,8 +45,8 @@ FEATURES: Final = (
     Feature(
         "an offset reset during the last batch of a run is applied",
         "4.2",
-        "The next start applies it: a run that ends sets the reset mark at the broker again. With ACL that needs UPDATE "
-        "permission on topic and group. Without it the reset is lost: check the lag, and reset again.",
+        "The next start applies it: a run that ends sets the reset mark at the broker again. With ACL that needs "
+        "UPDATE permission on topic and group. Without it the reset is lost: check the lag, and reset again.",
     ),
     Feature(
         "`spark.sql.streaming.triggerAvailableNowWrapper.enabled` can be set",

@@ -128,7 +128,8 @@ class ReadOptions(SubscriptionOptions):
         "bodies stay compressed). The offsets of a batch are estimated from the mean size of the messages that the "
         "query has read of each queue since its start, with a filter only of those that match; before that, and with "
         "`assign` always, from the first message of the queue in each batch. A batch has at least one offset. With "
-        "`maxOffsetsPerTrigger`, the smaller limit applies. With `once` it has no effect on Spark 4.2 and newer. With `loadBalance=message`: "
+        "`maxOffsetsPerTrigger`, the smaller limit applies. With `once` it has no effect on Spark 4.2 and newer. With "
+        "`loadBalance=message`: "
         "maximum number of bytes, which only a single message can exceed. The query prefetches up to 64 MiB in any "
         "case.",
     )
