@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from rocketmq_spark.model import BrokerAddress, BrokerData
@@ -23,6 +25,11 @@ EMPTY = BrokerData("c", "b", {})
 KINDS = (ServerKind.ONLY_MASTER, ServerKind.ANY_MASTER, ServerKind.ANY_SLAVE)
 
 
+def assert_pulled_from(broker: BrokerData, servers: Iterable[Server], expected: Iterable[str | None]) -> None:
+    found = [pull_address(broker, server) for server in servers]
+    assert found == [None if server is None else BrokerAddress(server) for server in expected]
+
+
 @pytest.mark.parametrize(
     ("broker", "expected"),
     [
@@ -34,8 +41,7 @@ KINDS = (ServerKind.ONLY_MASTER, ServerKind.ANY_MASTER, ServerKind.ANY_SLAVE)
     ],
 )
 def test_a_pull_goes_where_the_table_states(broker: BrokerData, expected: tuple[str | None, ...]) -> None:
-    found = [pull_address(broker, Server(kind)) for kind in KINDS]
-    assert found == [None if server is None else BrokerAddress(server) for server in expected]
+    assert_pulled_from(broker, map(Server, KINDS), expected)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +60,7 @@ def test_a_pull_goes_where_the_table_states(broker: BrokerData, expected: tuple[
 )
 def test_a_pull_goes_to_the_suggested_server(broker: BrokerData, suggested_id: int, expected: str | None) -> None:
     kind = ServerKind.SUGGESTED_SLAVE if suggested_id else ServerKind.SUGGESTED_MASTER
-    assert pull_address(broker, Server(kind, suggested_id)) == (None if expected is None else BrokerAddress(expected))
+    assert_pulled_from(broker, [Server(kind, suggested_id)], [expected])
 
 
 @pytest.mark.parametrize(
@@ -68,5 +74,4 @@ def test_a_pull_goes_to_the_suggested_server(broker: BrokerData, suggested_id: i
     ],
 )
 def test_the_first_pull_goes_where_read_from_leads(broker: BrokerData, expected: tuple[str | None, ...]) -> None:
-    found = [pull_address(broker, FIRST_SERVERS[mode]) for mode in (FROM_MASTER, FROM_SLAVE, AUTO)]
-    assert found == [None if server is None else BrokerAddress(server) for server in expected]
+    assert_pulled_from(broker, [FIRST_SERVERS[mode] for mode in (FROM_MASTER, FROM_SLAVE, AUTO)], expected)
