@@ -125,8 +125,8 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Query '{query}' is still running: it received no stop request within {timeout_s} s, because its control "
             "directory {folder} does not exist on {host}.",
             "If temporary files were deleted, check that the query may write to the parent. Its next trigger creates "
-            "the directory again. If the query's driver runs on another host, or in a "
-            "container with this host's name, call rocketmq_spark.stop there.",
+            "the directory again. If the query's driver runs on another host, or in a container with this host's "
+            "name, call rocketmq_spark.stop there.",
         ),
         # ---- embedded broker
         "JAVA_NOT_FOUND": Condition("No usable Java found: {problem}.", "Install Java 17 or newer, or set JAVA_HOME."),
