@@ -71,11 +71,13 @@ class Query:
             self.resume()
 
     def until_read(self, sent: Collection[str]) -> None:
-        deadline = time.monotonic() + TIMEOUT_S
-        while missing := sorted(set(sent).difference(self.bodies)):
-            left = f"{len(missing)} of {len(sent)} messages not read, {len(self.bodies)} rows read: {missing[:8]}"
-            assert time.monotonic() < deadline, left
-            self.resume()
+        """Resume until all of them have been read; an AssertionError names some that have not."""
+        try:
+            self.until(lambda: set(sent) <= set(self.bodies), "all that was sent")
+        except AssertionError as failure:
+            missing = sorted(set(sent).difference(self.bodies))
+            failure.add_note(f"{len(missing)} of {len(sent)} not read, {len(self.bodies)} rows read: {missing[:8]}")
+            raise
 
     def for_s(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any, Final
 
@@ -11,7 +11,6 @@ import pytest
 from connector_tests.support.message_group import REMOTING, MessageGroup, bodies, poll_messages
 from connector_tests.support.streams import eventually
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.pop.receipt_handles import ReceivedMessage
 from rocketmq_spark.pop.transports import transport_of
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
@@ -59,10 +58,10 @@ def refused_writes(broker: Any) -> Iterator[None]:
         flags.makeFenced(False)
 
 
-def receive(group: MessageGroup, count: int, invisible_ms: int = INVISIBLE_MS) -> Sequence[ReceivedMessage]:
-    """Receive at least so many messages, and acknowledge none."""
+def receive(group: MessageGroup, count: int, invisible_ms: int = INVISIBLE_MS) -> list[str]:
+    """Receive at least so many messages, acknowledge none, and return their bodies in order."""
     with closing(transport_of(group.read_options(invisible_ms))) as transport:
-        return poll_messages(transport, count)
+        return bodies(group.rows(poll_messages(transport, count)))
 
 
 def revive_all(broker: Any) -> None:
@@ -72,7 +71,7 @@ def revive_all(broker: Any) -> None:
 def try_to_refuse_redelivery(messages: MessageGroup, broker: Any) -> bool:
     """Receive messages, and refuse writes while the broker redelivers them. Return False if it began before."""
     sent = messages.messages.send(MESSAGES)
-    assert bodies(messages.rows(receive(messages, MESSAGES))) == sorted(sent)
+    assert receive(messages, MESSAGES) == sorted(sent)
     eventually(lambda: revive_backlog(broker) > 0, "the check point in its queue")
     with refused_writes(broker):
         is_in_time = revive_backlog(broker) > 0
@@ -90,12 +89,12 @@ def test_messages_are_lost_whose_redelivery_the_store_refuses(cluster_with_proxy
 def assert_not_redelivered(messages: MessageGroup) -> None:
     """Of the group's messages only one that is received later is redelivered."""
     later = messages.messages.send(1)
-    assert bodies(messages.rows(receive(messages, 1, LATER_INVISIBLE_MS))) == later
-    assert bodies(messages.rows(receive(messages, 1))) == later
+    assert receive(messages, 1, LATER_INVISIBLE_MS) == later
+    assert receive(messages, 1) == later
 
 
 def test_messages_are_redelivered_that_the_store_accepts(messages: MessageGroup, broker: Any) -> None:
     sent = messages.messages.send(MESSAGES)
-    assert bodies(messages.rows(receive(messages, MESSAGES))) == sorted(sent)
+    assert receive(messages, MESSAGES) == sorted(sent)
     revive_all(broker)
-    assert bodies(messages.rows(receive(messages, MESSAGES))) == sorted(sent)
+    assert receive(messages, MESSAGES) == sorted(sent)
