@@ -45,7 +45,7 @@ FEATURES: Final = (
     Feature(
         "an offset reset during the last batch of a run is applied",
         "4.2",
-        "The next start applies it: a run that ends sets the reset mark at the broker again. With ACL that needs "
+        "The next start applies it, because the run repeats the reset at the broker when it ends. With ACL that needs "
         "UPDATE permission on topic and group. Without it the reset is lost: check the lag, and reset again.",
     ),
     Feature(
