@@ -9,14 +9,15 @@ import pytest
 from connector_tests.support.log_lines import outage_text
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.remoting.failures import (
-    Failures,
+from rocketmq_spark.remoting.failures import Failures
+from rocketmq_spark.remoting.retry import (
+    Pauses,
     Policy,
     message_mode_policy,
     request_policy,
+    retryability_of_write,
     send_back_policy,
 )
-from rocketmq_spark.remoting.retry import Pauses, retryability_of_write
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 MISSING = RouteError("TOPIC_NOT_FOUND", topic="T", address="ns:9876")

@@ -13,8 +13,8 @@ from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluste
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.remoting.failures import Failures, Policy
-from rocketmq_spark.remoting.retry import WRITE_PAUSES, retryability_of_write
+from rocketmq_spark.remoting.failures import Failures
+from rocketmq_spark.remoting.retry import WRITE_PAUSES, Policy, retryability_of_write
 from rocketmq_spark.remoting.route_table import RouteHistory, RouteTable
 from rocketmq_spark.sink.send_batches import RowTarget
 from rocketmq_spark.sink.topic_lookup import TopicLookup, TopicRequirement, lost_without_keys

@@ -16,8 +16,8 @@ from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.error_kinds import is_no_name_server, is_topic_route_lost
-from rocketmq_spark.remoting.failures import request_policy
 from rocketmq_spark.remoting.outage_log import NAME_SERVERS, TOPIC_LIST, broker_subject, topic_subject
+from rocketmq_spark.remoting.retry import request_policy
 
 log = logging.getLogger(__name__)
 

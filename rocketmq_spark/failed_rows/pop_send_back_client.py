@@ -24,8 +24,9 @@ from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle, hand
 from rocketmq_spark.pop.transport import Transport
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.failures import Failures, message_mode_policy
+from rocketmq_spark.remoting.failures import Failures
 from rocketmq_spark.remoting.outage_log import broker_subject
+from rocketmq_spark.remoting.retry import message_mode_policy
 
 Outcome: TypeAlias = RocketMQError | str | None
 """None: the message will be redelivered. Otherwise why not."""

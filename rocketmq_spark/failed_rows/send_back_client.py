@@ -16,8 +16,9 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.failures import Failures, Sleep, send_back_policy
+from rocketmq_spark.remoting.failures import Failures, Sleep
 from rocketmq_spark.remoting.outage_log import broker_subject
+from rocketmq_spark.remoting.retry import send_back_policy
 
 
 class SendBackClient:

@@ -12,7 +12,7 @@ from rocketmq_spark.pop.receive_scheduler import Target
 from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome
 from rocketmq_spark.remoting.clock import Clock
 from rocketmq_spark.remoting.error_kinds import is_name_server_outage
-from rocketmq_spark.remoting.failures import FailureTracker, message_mode_policy
+from rocketmq_spark.remoting.failures import FailureTracker
 from rocketmq_spark.remoting.outage_log import (
     NAME_SERVERS,
     LogLine,
@@ -21,7 +21,7 @@ from rocketmq_spark.remoting.outage_log import (
     conversion_subject,
     topic_subject,
 )
-from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Retryability, requires_route_refresh
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Retryability, message_mode_policy, requires_route_refresh
 
 AWAIT_POLL_AFTER_MS: Final = REQUEST_PAUSES.longest_ms
 """How long only acknowledgements and extensions may end a failure of a broker that was no poll's."""

@@ -30,10 +30,10 @@ from rocketmq_spark.pull.pull_request import (
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.pull.server_choice import ServerEvent, next_server, suggested_server
 from rocketmq_spark.remoting.error_kinds import is_name_server_outage
-from rocketmq_spark.remoting.failures import Failures, OutageHistory, Policy
+from rocketmq_spark.remoting.failures import Failures, OutageHistory
 from rocketmq_spark.remoting.outage_log import broker_subject
 from rocketmq_spark.remoting.replicas import FIRST_SERVERS, FROM_MASTER
-from rocketmq_spark.remoting.retry import PULL_PAUSES, requires_route_refresh, retryability_of_pull
+from rocketmq_spark.remoting.retry import PULL_PAUSES, Policy, requires_route_refresh, retryability_of_pull
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 
 if TYPE_CHECKING:

@@ -8,19 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from rocketmq_spark.errors import RocketMQError, TransportError
-from rocketmq_spark.remoting.error_kinds import is_name_server_outage, is_topic_or_group_missing
+from rocketmq_spark.remoting.error_kinds import is_name_server_outage
 from rocketmq_spark.remoting.outage_log import NAME_SERVERS, QUIET_MS, LogLine, Outage, OutageLog
-from rocketmq_spark.remoting.retry import (
-    REQUEST_PAUSES,
-    SEND_BACK_PAUSES,
-    Pauses,
-    Retryability,
-    retryability_of_pull,
-    retryability_of_request,
-)
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Policy, Retryability, retryability_of_request
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
@@ -225,50 +218,6 @@ class FailureTracker:
         )
         expired_error.__cause__ = failure.error
         return expired_error
-
-
-class Policy(NamedTuple):
-    """Retry policy: which failures are retried, with which pauses, and for how long.
-
-    ``limit_ms``: for transient failures; ``unavailable_limit_ms``: for failures that last until an operator acts, of
-    these only for missing topics and groups if ``is_for_missing_only``, else for all. The pauses of a
-    ``FailureTracker`` are its own. docs/dev/unavailable-servers.md has a table of all policies.
-    """
-
-    retryability_of: Callable[[RocketMQError], Retryability]
-    pauses: Pauses
-    limit_ms: int
-    unavailable_limit_ms: int
-    is_for_missing_only: bool = False
-
-    def limit_ms_of(self, error: RocketMQError) -> int:
-        """Return how long a failure by ``error`` is retried, in ms: 0 if it is permanent."""
-        retryability = self.retryability_of(error)
-        if retryability is Retryability.PERMANENT:
-            return 0
-        is_unavailable = retryability is Retryability.UNAVAILABLE
-        if is_unavailable and (not self.is_for_missing_only or is_topic_or_group_missing(error)):
-            return self.unavailable_limit_ms
-        return self.limit_ms
-
-
-def request_policy(cluster_timeout_ms: int, missing_topic_timeout_ms: int) -> Policy:
-    """Return the policy for metadata: requests to name servers, and to brokers for offsets."""
-    return Policy(retryability_of_request, REQUEST_PAUSES, cluster_timeout_ms, missing_topic_timeout_ms)
-
-
-def send_back_policy(cluster_timeout_ms: int, missing_topic_timeout_ms: int) -> Policy:
-    """Return the policy for single messages that are stored at a broker again: sent back for retry, or as dead
-    letters."""
-    return Policy(retryability_of_request, SEND_BACK_PAUSES, cluster_timeout_ms, missing_topic_timeout_ms)
-
-
-def message_mode_policy(cluster_timeout_ms: int, missing_topic_timeout_ms: int) -> Policy:
-    """Return the policy for message mode. A broker that refuses, and a topic that has a route without readable queues,
-    have the limit of brokers: without ``missingQueues``, a running query waits for both as long as for a broker."""
-    return Policy(
-        retryability_of_pull, SEND_BACK_PAUSES, cluster_timeout_ms, missing_topic_timeout_ms, is_for_missing_only=True
-    )
 
 
 class OutageHistory(Protocol):

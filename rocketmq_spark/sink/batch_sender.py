@@ -18,12 +18,12 @@ from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.error_kinds import is_busy, is_name_server_outage, is_too_large
-from rocketmq_spark.remoting.failures import Failures, FailureTracker, Policy, Sleep
+from rocketmq_spark.remoting.failures import Failures, FailureTracker, Sleep
 from rocketmq_spark.remoting.future import Future
 from rocketmq_spark.remoting.outage_log import topic_subject
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.producer import RANDOM_INDEX
-from rocketmq_spark.remoting.retry import WRITE_PAUSES, retryability_of_write
+from rocketmq_spark.remoting.retry import WRITE_PAUSES, Policy, retryability_of_write
 from rocketmq_spark.remoting.route_table import RouteHistory, history_of
 from rocketmq_spark.remoting.write_queues import WriteQueues
 from rocketmq_spark.sink.send_batches import SendBatch

@@ -22,8 +22,9 @@ from rocketmq_spark.options import RangeReadOptions, ReadOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.failures import Failures, send_back_policy
+from rocketmq_spark.remoting.failures import Failures
 from rocketmq_spark.remoting.outage_log import broker_subject
+from rocketmq_spark.remoting.retry import send_back_policy
 from rocketmq_spark.source.dead_letter import dead_letter
 from rocketmq_spark.source.range_decoding import COMMIT_LOG_OFFSET, QUEUE_OFFSET
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage

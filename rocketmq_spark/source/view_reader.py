@@ -20,8 +20,9 @@ from rocketmq_spark.inspection.inspector import Inspector, raise_failure
 from rocketmq_spark.options.view_read import GROUPS, QUEUES, TOPICS, ViewOptions
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.failures import Failures, request_policy
+from rocketmq_spark.remoting.failures import Failures
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.retry import request_policy
 from rocketmq_spark.source.schema import arrow_schema_of, check_view_schema, view_columns
 
 if TYPE_CHECKING:

@@ -36,10 +36,11 @@ from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.error_kinds import is_topic_missing_at_broker, is_topic_without_route
-from rocketmq_spark.remoting.failures import Failures, Sleep, request_policy
+from rocketmq_spark.remoting.failures import Failures, Sleep
 from rocketmq_spark.remoting.outage_log import TOPIC_LIST, broker_subject, topic_subject
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.prober import Prober, ignore_reset
+from rocketmq_spark.remoting.retry import request_policy
 from rocketmq_spark.source.batch.batch_ranges import batch_ranges, end_of, start_of
 from rocketmq_spark.source.early_times import warn_of_early_times
 
