@@ -7,7 +7,7 @@ import pytest
 
 from connector_tests.support.log_lines import outage_text, text_of
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.scripted_broker import build_response
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.failed_rows.send_back_client import SendBackClient
@@ -17,6 +17,8 @@ from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 MESSAGE = StoredMessage("T", "a", 77, "ID")
+BROKER_TIMEOUT_MS = 3_000
+LONGEST_PAUSE_MS = 5_000
 
 
 @pytest.fixture
@@ -43,6 +45,20 @@ class Time(ManualClock):
 
     def sleep(self, seconds: float) -> None:
         self.advance(round(seconds * 1000))
+
+
+class Unresponsive:
+    """A server that receives requests and responds to none; each ends after BROKER_TIMEOUT_MS."""
+
+    def __init__(self, server: ScriptedBroker, code: RequestCode, clock: Time) -> None:
+        self.calls_ms: list[int] = []
+        self._clock = clock
+        server.on(code, self._response)
+
+    def _response(self, request: RemotingCommand) -> RemotingCommand:
+        self.calls_ms.append(self._clock.now_ms)
+        self._clock.advance(BROKER_TIMEOUT_MS)
+        raise TransportError("CONNECTION_LOST", address="the client", reason="the script cuts it")
 
 
 def sender(cluster: ScriptedCluster, limit_ms: int = 10_000, clock: Time | None = None, **given: str) -> SendBackClient:
@@ -158,11 +174,77 @@ def test_name_servers_that_stay_unresponsive_are_named_and_not_waited_for_again_
     assert "No successful response from the name servers" in (unresponsive.try_send_back(MESSAGE) or "")
     assert clock.now_ms < 6_000
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cluster.route)
+    clock.advance(LONGEST_PAUSE_MS)
     assert unresponsive.try_send_back(MESSAGE) is None
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cut)
     began_ms = clock.now_ms
     assert unresponsive.try_send_back(replace(MESSAGE, topic="OTHER")) is not None
     assert clock.now_ms - began_ms >= 5_000
+
+
+def test_all_messages_of_unresponsive_broker_share_one_limit(cluster: ScriptedCluster) -> None:
+    """Each further message waited for ``brokerTimeoutMs``: 10,000 rows of one host took hours."""
+    clock = Time()
+    broker = Unresponsive(cluster.brokers["a"], RequestCode.CONSUMER_SEND_MSG_BACK, clock)
+    subject = sender(cluster, 20_000, clock)
+    problems = {subject.try_send_back(MESSAGE) for _ in range(1_000)}
+    assert {"CLUSTER_TIMEOUT] No successful response from broker a" in (one or "") for one in problems} == {True}
+    assert 20_000 <= clock.now_ms - broker.calls_ms[0] - BROKER_TIMEOUT_MS <= 20_000 + BROKER_TIMEOUT_MS
+    assert cluster.route_request_count == len(broker.calls_ms)
+
+
+def test_unresponsive_broker_is_called_once_a_pause_and_found(cluster: ScriptedCluster) -> None:
+    clock = Time()
+    broker = Unresponsive(cluster.brokers["a"], RequestCode.CONSUMER_SEND_MSG_BACK, clock)
+    subject = sender(cluster, 60_000, clock)
+    assert subject.try_send_back(MESSAGE) is not None
+    count = len(broker.calls_ms)
+    for _ in range(2):
+        clock.advance(LONGEST_PAUSE_MS - 1)
+        assert subject.try_send_back(MESSAGE) is not None
+        assert len(broker.calls_ms) == count
+        clock.advance(1)
+        count += 1
+        assert subject.try_send_back(MESSAGE) is not None
+        assert len(broker.calls_ms) == count
+    Responses(cluster, build_response())
+    assert subject.try_send_back(MESSAGE) is not None
+    clock.advance(LONGEST_PAUSE_MS)
+    assert subject.try_send_back(MESSAGE) is None
+    assert subject.try_send_back(MESSAGE) is None
+
+
+def test_unresponsive_broker_delays_no_message_of_another() -> None:
+    with ScriptedCluster("a", "b") as cluster:
+        clock = Time()
+        Unresponsive(cluster.brokers["a"], RequestCode.CONSUMER_SEND_MSG_BACK, clock)
+        cluster.brokers["b"].on(RequestCode.CONSUMER_SEND_MSG_BACK, build_response())
+        subject = sender(cluster, 0, clock)
+        assert subject.try_send_back(MESSAGE) is not None
+        assert subject.try_send_back(replace(MESSAGE, broker_name="b")) is None
+
+
+def test_missing_topic_rejects_no_message_of_other_topics(cluster: ScriptedCluster) -> None:
+    """Its failures have the broker's name."""
+
+    def route(request: RemotingCommand) -> RemotingCommand:
+        is_missing = request.fields["topic"] == "missing"
+        return build_response(ResponseCode.TOPIC_NOT_EXIST) if is_missing else cluster.route(request)
+
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
+    Responses(cluster, build_response())
+    subject = sender(cluster, 0, missingTopicTimeoutMs="0")
+    assert "TOPIC_NOT_FOUND" in (subject.try_send_back(replace(MESSAGE, topic="missing")) or "")
+    assert subject.try_send_back(MESSAGE) is None
+
+
+def test_all_messages_without_route_share_one_limit(cluster: ScriptedCluster) -> None:
+    clock = Time()
+    name_server = Unresponsive(cluster.name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, clock)
+    subject = sender(cluster, 20_000, clock)
+    problems = {subject.try_send_back(MESSAGE) for _ in range(1_000)}
+    assert {"No successful response from the name servers" in (one or "") for one in problems} == {True}
+    assert 20_000 <= clock.now_ms - name_server.calls_ms[0] - BROKER_TIMEOUT_MS <= 20_000 + BROKER_TIMEOUT_MS
 
 
 @pytest.mark.parametrize("topic", ["invented", "elsewhere"])

@@ -53,7 +53,8 @@ class SendBackClient:
     def try_send_back(self, message: StoredMessage) -> str | None:
         """Send a message back and wait until its broker has stored it. Return None, or the reason of the failure, also
         of a permanent error of the broker. Raise no RocketMQError. An unresponsive broker or name server is retried,
-        with pauses, for ``clusterTimeoutMs`` in all, not for each message; a topic without a route for
+        with pauses, for ``clusterTimeoutMs`` in all, not for each message. Its further messages then fail at once,
+        except one per pause of up to 5 s, which is sent. A topic without a route is retried for
         ``missingTopicTimeoutMs``.
         """
 
@@ -66,6 +67,8 @@ class SendBackClient:
             )
 
         subject = broker_subject(message.broker_name)
+        if (unresponsive_error := self._failures.unresponsive_error(subject, message.topic)) is not None:
+            return unresponsive_error.summary
         try:
             self._failures.retry_until_success(
                 lambda: self._call_broker(message, send_back), subject, message.topic, self._sleep

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from rocketmq_spark.errors import RocketMQError, TransportError
-from rocketmq_spark.remoting.error_kinds import is_name_server_outage
+from rocketmq_spark.remoting.error_kinds import is_name_server_outage, is_without_response
 from rocketmq_spark.remoting.outage_log import NAME_SERVERS, QUIET_MS, LogLine, Outage, OutageLog
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Policy, Retryability, retryability_of_request
 
@@ -310,6 +310,19 @@ class Failures:
         if expired_error is not None and self._outage_history is not None:
             self._outage_history(failed_subject).record(self._tracker.since_ms(failed_subject))
         return expired_error
+
+    def unresponsive_error(self, subject: str, topic: str) -> RocketMQError | None:
+        """Return, not raise, the error of an unresponsive ``subject`` whose limit is over; None in all other cases, and
+        after each pause of the subject (at most 5 s), so that a call can find it recovered. The same for name servers
+        that have returned no route of ``topic``. A failure with a response does not count: it may be one topic's."""
+        now_ms = self._clock()
+        for one in (subject, NAME_SERVERS) if topic in self._unrouted_topics else (subject,):
+            error = self._tracker.error_of(one)
+            if error is None or not is_without_response(error) or self._tracker.may_try(one, now_ms):
+                continue
+            if (expired_error := self._tracker.expired_error(one, now_ms)) is not None:
+                return expired_error
+        return None
 
     def record_success(self, subject: str, topic: str | None) -> None:
         """End the failure of ``subject``, after a success or because nothing waits for it now, and log its recovery.
