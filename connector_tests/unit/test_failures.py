@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 
@@ -119,6 +119,59 @@ def test_a_call_that_fails_for_the_whole_limit_ends_with_its_last_failure() -> N
         subject.retry_until_success(LOST)
     assert raised.value.__cause__ is LOST
     assert subject.clock() == 1_100
+
+
+class Attempts:
+    """Outcomes of keys by attempt, the last of which stay; each key is its own subject."""
+
+    def __init__(self, subject: Subject, **outcomes: list[RocketMQError | None]) -> None:
+        self.made: list[list[str]] = []
+        self._outcomes = outcomes
+        self.rounds = subject.failures.retry_each(tuple(outcomes), self._attempt, lambda key: (key, "T"), subject.sleep)
+
+    def _attempt(self, keys: Collection[str]) -> dict[str, RocketMQError]:
+        self.made.append(list(keys))
+        outcomes = {key: self._outcomes[key][min(len(self.made), len(self._outcomes[key])) - 1] for key in keys}
+        return {key: error for key, error in outcomes.items() if error is not None}
+
+
+def test_keys_that_failed_are_retried_together_until_none_is_left() -> None:
+    subject = Subject()
+    attempts = Attempts(subject, a=[None], b=[LOST, LOST, None], c=[LOST, ILLEGAL], d=[LOST, None])
+    assert list(attempts.rounds) == [({}, ["b", "c", "d"]), ({"c": ILLEGAL}, ["b"]), ({}, [])]
+    assert attempts.made == [["a", "b", "c", "d"], ["b", "c", "d"], ["b"]]
+    assert subject.pauses_ms == [100, 200]
+
+
+def test_each_key_ends_with_the_error_of_its_own_limit() -> None:
+    subject = Subject(limit_ms=700, unserved_ms=300)
+    rounds = list(Attempts(subject, a=[LOST], b=[MISSING]).rounds)
+    ended = [
+        (number, key, error.condition) for number, (errors, _) in enumerate(rounds) for key, error in errors.items()
+    ]
+    assert ended == [(2, "b", "TOPIC_NOT_FOUND"), (3, "a", "CLUSTER_TIMEOUT")]
+    assert subject.pauses_ms == [100, 200, 400]
+
+
+def test_success_of_one_key_comes_before_failures_of_others() -> None:
+    """A failure restarted an outage of the name servers that another key's route had ended, by the order of keys."""
+    subject = Subject(limit_ms=1_000)
+    assert subject.record_failure(UNROUTED, at_ms=0) is None
+    subject.clock.advance(5_000)
+    assert next(Attempts(subject, a=[UNROUTED], b=[None]).rounds) == ({}, ["a"])
+
+
+def test_without_keys_nothing_is_attempted() -> None:
+    attempts = Attempts(Subject())
+    assert (list(attempts.rounds), attempts.made) == ([], [])
+
+
+def test_a_caller_that_stops_early_causes_no_further_attempt() -> None:
+    attempts = Attempts(Subject(), a=[LOST], b=[None])
+    for _, pending in attempts.rounds:
+        assert pending == ["a"]
+        break
+    assert attempts.made == [["a", "b"]]
 
 
 def test_outages_are_logged_when_they_last_and_when_they_end(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ Source: ``client/impl/consumer/ConsumeMessagePopConcurrentlyService.java#changeP
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple, TypeAlias
 
@@ -80,23 +80,26 @@ class PopSendBackClient:
         """
         without_handle = NO_HANDLE if self._options.endpoints is None else None
         problems = [without_handle if one.receipt_handle is None else None for one in messages]
-        remaining = [position for position, one in enumerate(messages) if one.receipt_handle is not None]
-        for _ in self._failures.attempts(time.sleep) if remaining else ():
-            outcomes = dict(
-                zip(remaining, self._change_all([messages[position] for position in remaining]), strict=True)
-            )
-            remaining = []
-            for position, outcome in outcomes.items():
-                topic, subject = messages[position].topic, broker_subject(messages[position].broker_name)
-                if not isinstance(outcome, RocketMQError):
-                    self._failures.record_success(subject, topic)
-                    problems[position] = outcome
-                elif (final_error := self._failures.record_failure(subject, topic, outcome)) is not None:
-                    problems[position] = final_error.summary
+
+        def attempt(positions: Collection[int]) -> dict[int, RocketMQError]:
+            """Send the messages at ``positions`` back once; return the errors of requests, and record the problems."""
+            errors: dict[int, RocketMQError] = {}
+            outcomes = self._change_all([messages[position] for position in positions])
+            for position, outcome in zip(positions, outcomes, strict=True):
+                if isinstance(outcome, RocketMQError):
+                    errors[position] = outcome
                 else:
-                    remaining.append(position)
-            if not remaining:
-                break
+                    problems[position] = outcome
+            return errors
+
+        def subject_of(position: int) -> tuple[str, str]:
+            """Return the broker of a message, and its topic."""
+            return broker_subject(messages[position].broker_name), messages[position].topic
+
+        with_handle = [position for position, one in enumerate(messages) if one.receipt_handle is not None]
+        for final_errors, _ in self._failures.retry_each(with_handle, attempt, subject_of, time.sleep):
+            for position, error in final_errors.items():
+                problems[position] = error.summary
         return problems
 
     def _change_all(self, messages: Sequence[FailedMessage]) -> list[Outcome]:

@@ -6,7 +6,7 @@ Pure: clock and sleep are arguments.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 Sleep: TypeAlias = Callable[[float], None]
@@ -257,24 +258,47 @@ class Failures:
         and log each failure of ``subject``. ``topic``: the topic whose route ``call`` needs; None: it needs no route.
         Raises what ``record_failure`` returns, for a permanent error or after the limit, and other exceptions at
         once."""
-        for _ in self.attempts(sleep):
-            try:
-                result = call()
-            except RocketMQError as error:
-                if (expired_error := self.record_failure(subject, topic, error)) is not None:
-                    raise expired_error from expired_error.__cause__
-            else:
-                self.record_success(subject, topic)
-                return result
-        raise AssertionError("attempts have no end")
+        results: list[T] = []
 
-    def attempts(self, sleep: Sleep) -> Iterator[None]:
-        """Yield for each attempt, without end, and sleep for the policy's growing pauses before each but the first."""
-        pause_ms = None
-        while True:
-            yield
+        def attempt(_: Iterable[str]) -> dict[str, RocketMQError]:
+            """Call once; keep the result, or return the error."""
+            try:
+                results.append(call())
+            except RocketMQError as error:
+                return {subject: error}
+            return {}
+
+        for final_errors, _ in self.retry_each((subject,), attempt, lambda _: (subject, topic), sleep):
+            for final_error in final_errors.values():
+                raise final_error
+        return results[0]
+
+    def retry_each(
+        self,
+        keys: Collection[K],
+        attempt: Callable[[Collection[K]], Mapping[K, RocketMQError]],
+        subject_of: Callable[[K], tuple[str, str | None]],
+        sleep: Sleep,
+    ) -> Iterator[tuple[dict[K, RocketMQError], list[K]]]:
+        """Call ``attempt`` for all ``keys``, then for those to retry until there are none, sleeping for the policy's
+        growing pauses in between. Record and log the successes of each attempt, then its failures. After each yield its
+        final errors, which ``record_failure`` has returned, and the keys to retry; yield nothing without ``keys``.
+
+        ``attempt``: returns the error of each key that failed. ``subject_of``: returns the subject of a key, and the
+        topic whose route it needs, or None. If the caller stops early, the failures of keys to retry stay recorded.
+        """
+        pending, pause_ms = list(keys), None
+        while pending:
+            if pause_ms is not None:
+                sleep(pause_ms / 1000)
             pause_ms = self._policy.pauses.after(pause_ms)
-            sleep(pause_ms / 1000)
+            errors = attempt(pending)
+            for key in pending:
+                if key not in errors:
+                    self.record_success(*subject_of(key))
+            failed = {key: self.record_failure(*subject_of(key), errors[key]) for key in pending if key in errors}
+            pending = [key for key, final_error in failed.items() if final_error is None]
+            yield {key: final_error for key, final_error in failed.items() if final_error is not None}, pending
 
     def record_failure(self, subject: str, topic: str | None, error: RocketMQError) -> RocketMQError | None:
         """Record and log a failure of ``subject``, unless ``error`` is permanent. Return None if another attempt may

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -131,47 +132,44 @@ class TopicLookup:
         by_topic: defaultdict[str, list[TopicRequirement]] = defaultdict(list)
         for one in requirements:
             by_topic[one.topic].append(one)
-        pending: Mapping[str, Collection[TopicRequirement]] = by_topic
-        for _ in self._failures.attempts(self._sleep):
-            pending = {topic: by_topic[topic] for topic in self._find_failing(pending)}
+        problems: dict[TopicRequirement, str] = {}
+        lookups = self._failures.retry_each(by_topic, partial(self._resolve_all, by_topic), _subject_of, self._sleep)
+        for final_errors, pending in lookups:
+            for topic, error in final_errors.items():
+                self._record_final(topic, error, by_topic[topic])
             problems = {one: problem for one in requirements if (problem := self._problem(one)) is not None}
-            if not pending or (first_only and problems):
+            if first_only and problems:
+                for topic in pending:
+                    self._failures.record_success(*_subject_of(topic))
                 break
-        for topic in pending:
-            self._failures.record_success(topic_subject(topic), topic)
         return problems
 
-    def _find_failing(self, pending: Mapping[str, Collection[TopicRequirement]]) -> list[str]:
-        """Attempt once to resolve the topics of ``pending`` (requirements by topic), and return the topics to retry. A
-        topic that has been unavailable for its whole waiting time is recorded as a problem, and not returned. Raises
-        TransportError[CLUSTER_TIMEOUT], and permanent errors."""
-        failing: list[str] = []
-        for topic, error in self._resolve_all(pending).items():
-            final_error = self._failures.record_failure(topic_subject(topic), topic, error)
-            if final_error is None:
-                failing.append(topic)
-            elif retryability_of_write(error) is Retryability.UNAVAILABLE:
-                self._record_missing(topic, error, pending[topic])
-                self._failures.record_success(topic_subject(topic), topic)
-            else:
-                raise final_error
-        return failing
+    def _record_final(self, topic: str, error: RocketMQError, requirements: Iterable[TopicRequirement]) -> None:
+        """Record as a problem of ``requirements``, those of ``topic``, that it has been unavailable for its whole
+        waiting time. Raises any other ``error``: TransportError[CLUSTER_TIMEOUT], and permanent errors."""
+        if retryability_of_write(error) is not Retryability.UNAVAILABLE:
+            raise error
+        self._record_missing(topic, error, requirements)
+        self._failures.record_success(*_subject_of(topic))
 
-    def _resolve_all(self, pending: Mapping[str, Collection[TopicRequirement]]) -> dict[str, RocketMQError]:
-        """Attempt once to resolve each topic of ``pending`` (requirements by topic), and record each success. Return
-        the error of each failed topic; {} if none failed. Invalidate its route if an outdated address may be the cause.
-        If no name server responds, stop, and return this error for every topic of ``pending``."""
+    def _resolve_all(
+        self, by_topic: Mapping[str, Collection[TopicRequirement]], pending: Collection[str]
+    ) -> dict[str, RocketMQError]:
+        """Attempt once to resolve each topic of ``pending``, with its requirements in ``by_topic``. Return the error of
+        each failed topic; {} if none failed. Invalidate its route if an outdated address may be the cause. If no name
+        server responds, stop, and return this error for every topic that is not resolved."""
         failures: dict[str, RocketMQError] = {}
-        for topic, requirements in pending.items():
+        resolved: set[str] = set()
+        for topic in pending:
             try:
-                self._resolve(topic, requirements)
+                self._resolve(topic, by_topic[topic])
             except RocketMQError as error:
                 if is_name_server_outage(error):
-                    return dict.fromkeys(pending, error)
+                    return {one: error for one in pending if one not in resolved}
                 self._routes.invalidate_on_error(topic, error)
                 failures[topic] = error
             else:
-                self._failures.record_success(topic_subject(topic), topic)
+                resolved.add(topic)
         return failures
 
     def _resolve(self, topic: str, requirements: Collection[TopicRequirement]) -> None:
@@ -223,6 +221,11 @@ class TopicLookup:
         if problem is None and not requirement.has_keys and self._compacted.get(topic, False):
             return lost_without_keys(topic)
         return problem
+
+
+def _subject_of(topic: str) -> tuple[str, str]:
+    """Return the subject of a topic's failures, and the topic, whose route lookups need."""
+    return topic_subject(topic), topic
 
 
 def no_such_queue(requirement: TopicRequirement, route: TopicRoute) -> str | None:
