@@ -358,3 +358,16 @@ def test_a_range_whose_name_servers_are_down_is_read_on_where_the_refresh_found_
 def test_a_process_keeps_one_client_for_the_same_options() -> None:
     assert shared_pull_client(options()) is shared_pull_client(options())
     assert shared_pull_client(options()) is not shared_pull_client(options(subExpression="TagB"))
+
+
+def test_new_pull_client_uses_no_route_of_another_client(two: ScriptedCluster) -> None:
+    """The other one's route may be older than an exchange of addresses, which only lost connections of the client that
+    has verified them reveal."""
+    for broker in two.brokers.values():
+        broker.on(RequestCode.GET_TOPIC_STATS_INFO, build_response(ResponseCode.NO_PERMISSION))
+    assert read(client_of(two), None) == [b"a"]
+    two.exchange("a", "b")
+    for session in (two.brokers["a"].next_session(), two.brokers["a"].next_session()):
+        session.hang_up()
+    assert read(client_of(two), None) == [b"a"]
+    assert shared_pull_client(options()).cluster is not shared_pull_client(options(subExpression="TagB")).cluster

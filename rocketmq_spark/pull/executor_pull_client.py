@@ -164,7 +164,9 @@ class ExecutorPullClient:
 
 @lru_cache(maxsize=MAX_SHARED_CLIENTS)
 def shared_pull_client(options: RangeReadOptions) -> ExecutorPullClient:
-    """Return this process's client for these options; create it if there is none, without opening a connection."""
+    """Return this process's client for these options; create it if there is none, without opening a connection. Its
+    routes are its own: only its own lost connections invalidate them. With routes that another client has cached, it
+    would not notice that another broker has an address now, if brokers do not report their names."""
     timeout_ms, security = options.broker_timeout_ms, options.security
     pool, pull_connections = shared_pool(timeout_ms, security), shared_pull_connections(timeout_ms, security.tls)
     return ExecutorPullClient(options, pool, pull_connections, history_of(options.name_servers))
