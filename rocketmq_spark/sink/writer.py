@@ -36,10 +36,7 @@ class TaskCommitMessage(WriterCommitMessage):
 
 
 class RocketMQWriter(DataSourceArrowWriter):
-    """Writer of a batch DataFrame. Message IDs are unique to each write; the attempts of its tasks share them.
-
-    Raises OptionError[UNSUPPORTED_SAVE_MODE] for ``overwrite``, and the errors of ``columns_and_ids``.
-    """
+    """Writer of a batch DataFrame. Message IDs are unique to each write; the attempts of its tasks share them."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         """Raises OptionError[UNSUPPORTED_SAVE_MODE] for ``overwrite``, and the errors of ``columns_and_ids``."""
@@ -57,10 +54,7 @@ class RocketMQWriter(DataSourceArrowWriter):
 
 
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
-    """Writer of micro-batches. When a micro-batch is written again, each row has the same message ID as before.
-
-    Raises the errors of ``columns_and_ids``, and in a task OptionError[MESSAGE_ID_UNAVAILABLE].
-    """
+    """Writer of micro-batches. When a micro-batch is written again, each row has the same message ID as before."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         """Raises the errors of ``columns_and_ids``."""
