@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from itertools import product
+
+import pytest
 
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.pop.receive_scheduler import (
@@ -11,16 +14,20 @@ from rocketmq_spark.pop.receive_scheduler import (
     MAX_MESSAGES_PER_REQUEST,
     REDELIVERY_WITHIN_MS,
     SHORT_POLL_MS,
+    TRANSITIONS,
     PrefetchLimit,
     ReceiveRequest,
     ReceiveScheduler,
     Target,
+    TargetEvent,
+    TargetState,
 )
 from rocketmq_spark.remoting.outage_log import LogLine
 
 A, B = Target("T", "broker-a"), Target("T", "broker-b")
 ROOM = 1_000
 INVISIBLE_MS = 10_500
+PAIRS = list(product(TargetState, TargetEvent))
 
 
 def polls_of(*targets: Target, is_available_now: bool = False) -> ReceiveScheduler:
@@ -439,3 +446,78 @@ def test_it_is_never_more_than_the_limit() -> None:
     ahead.shrink(0)
     ahead.grow()
     assert ahead.max_messages == 5
+
+
+# ------------------------------------------------------------------------------------------------ the table
+
+
+def in_state(state: TargetState) -> ReceiveScheduler:
+    """One target, A, in ``state``."""
+    polls = polls_of(A)
+    if state is TargetState.NOT_ROUTED:
+        polls.set_targets([])
+    elif state is TargetState.EMPTY:
+        empty_polls(polls, A)
+    elif state is not TargetState.NEW:
+        schedule(polls, A)
+        polls.mark_responded(A, has_messages=True)
+    if state is TargetState.UNKNOWN:
+        schedule(polls, A)
+        polls.mark_failed(A)
+    assert polls._records[A].state is state
+    return polls
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
+def test_a_target_changes_as_the_table_has_it_or_not_at_all(pair: tuple[TargetState, TargetEvent]) -> None:
+    state, event = pair
+    record = in_state(state)._records[A]
+    if pair in TRANSITIONS:
+        record.apply(event)
+    else:
+        with pytest.raises(ValueError, match=f"is {state.name}, which has no event {event.name}"):
+            record.apply(event)
+    assert record.state is TRANSITIONS.get(pair, state)
+
+
+def test_no_target_is_stuck() -> None:
+    """From every state there is a way to every other."""
+    reached = {(before, after) for (before, _), after in TRANSITIONS.items()}
+    for _ in TargetState:
+        reached |= {(a, d) for (a, b), (c, d) in product(reached, reached) if b is c}
+    assert reached >= set(product(TargetState, TargetState))
+
+
+def test_response_of_an_empty_target_raises_and_changes_nothing() -> None:
+    """It is of a poll that is not counted."""
+    polls = in_state(TargetState.EMPTY)
+    with pytest.raises(ValueError, match="EMPTY, which has no event MESSAGES"):
+        polls.mark_responded(A, has_messages=True)
+    assert (polls.pending_requests, polls.are_all_empty) == (0, True)
+
+
+def test_poll_to_a_removed_target_raises_and_is_not_in_flight() -> None:
+    polls = in_state(TargetState.NOT_ROUTED)
+    with pytest.raises(ValueError, match="NOT_ROUTED, which has no event RECHECKED"):
+        schedule(polls, A)
+    assert polls.pending_requests == 0
+
+
+def test_target_whose_first_poll_failed_is_new() -> None:
+    polls = polls_of(A, B)
+    schedule(polls, A, B)
+    polls.mark_failed(A)
+    polls.mark_responded(B, has_messages=False)
+    assert not polls.have_all_responded
+    assert schedule(polls, A) == [ReceiveRequest(A, MAX_MESSAGES_PER_REQUEST, SHORT_POLL_MS)]
+
+
+def test_target_without_a_poll_is_not_empty() -> None:
+    assert not in_state(TargetState.NEW).are_all_empty
+
+
+def test_one_of_several_polls_without_messages_is_not_replaced() -> None:
+    polls = in_state(TargetState.HAS_MESSAGES)
+    schedule(polls, A)
+    polls.mark_responded(A, has_messages=False)
+    assert (schedule(polls, A), polls.pending_requests) == ([], MAX_CONCURRENT_REQUESTS - 1)

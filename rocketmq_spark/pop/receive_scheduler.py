@@ -8,14 +8,16 @@ target is isolated for a while: each poll is for one message. Not thread-safe.
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.error_kinds import is_conversion_failure
 from rocketmq_spark.remoting.outage_log import LogLine
+from rocketmq_spark.state_table import transition_of
 
 MAX_MESSAGES_PER_REQUEST: Final = 32
 """Maximum of messages in a response. Source: ``broker/processor/PopMessageProcessor.java#processRequest``."""
@@ -54,19 +56,72 @@ class ReceiveRequest(NamedTuple):
     poll_ms: int
 
 
-@dataclass(slots=True)
-class _TargetState:
-    has_responded: bool = False
-    has_messages: bool = False
-    is_empty: bool = False
+class TargetState(Enum):
+    """State of a target."""
+
+    NOT_ROUTED = "in no route"
+    NEW = "without a response"
+    UNKNOWN = "may have messages"
+    HAS_MESSAGES = "its last response had messages"
+    EMPTY = "its last response had no messages, and no poll is in flight"
+
+
+class TargetEvent(Enum):
+    """Event that changes the state of a target."""
+
+    LISTED = "a route has it"
+    REMOVED = "no route has it"
+    MESSAGES = "a poll returned messages"
+    NO_MESSAGES = "a poll returned none, and others are in flight"
+    LAST_POLL_EMPTY = "a poll returned none, and no other is in flight"
+    FAILED = "a poll failed"
+    RECHECKED = "it gets a poll, or redelivery is expected"
+
+
+_NOT_ROUTED, _NEW, _UNKNOWN, _HAS_MESSAGES, _EMPTY = TargetState
+_POLLED: Final = (_NEW, _UNKNOWN, _HAS_MESSAGES)
+_RESULTS: Final = (TargetEvent.MESSAGES, TargetEvent.NO_MESSAGES, TargetEvent.LAST_POLL_EMPTY, TargetEvent.FAILED)
+"""Of a poll in flight: an empty target has none; a target that is in no route may have some from before."""
+
+TRANSITIONS: Final[Mapping[tuple[TargetState, TargetEvent], TargetState]] = MappingProxyType(
+    {
+        (_NOT_ROUTED, TargetEvent.LISTED): _NEW,
+        **{(state, TargetEvent.REMOVED): _NOT_ROUTED for state in (*_POLLED, _EMPTY)},
+        **{(_NOT_ROUTED, result): _NOT_ROUTED for result in _RESULTS},
+        **{(state, TargetEvent.MESSAGES): _HAS_MESSAGES for state in _POLLED},
+        **{(state, TargetEvent.NO_MESSAGES): _UNKNOWN for state in _POLLED},
+        **{(state, TargetEvent.LAST_POLL_EMPTY): _EMPTY for state in _POLLED},
+        **{(state, TargetEvent.FAILED): _UNKNOWN for state in (_UNKNOWN, _HAS_MESSAGES)},
+        (_NEW, TargetEvent.FAILED): _NEW,
+        **{(state, TargetEvent.RECHECKED): state for state in _POLLED},
+        (_EMPTY, TargetEvent.RECHECKED): _UNKNOWN,
+    }
+)
+"""All valid transitions."""
 
 
 @dataclass(slots=True)
-class _Isolation:
-    """The time in which a target is polled for single messages. It covers the redelivery of the failed response."""
+class _TargetRecord:
+    """A target's state and times, also while it is in no route. None: no such time.
 
-    begin_ms: int
-    until_ms: int
+    ``pending``: polls in flight. ``hidden_until_ms``: until when messages that an incomplete response lacks may be
+    redelivered. From ``isolated_since_ms`` to ``isolated_until_ms`` each poll is for one message."""
+
+    target: Target
+    state: TargetState = _NOT_ROUTED
+    pending: int = 0
+    hidden_until_ms: int | None = None
+    isolated_since_ms: int | None = None
+    isolated_until_ms: int = 0
+
+    @property
+    def may_have_messages(self) -> bool:
+        """Return whether the target is in a route and not empty, or has hidden messages or a poll in flight."""
+        return self.state in _POLLED or self.hidden_until_ms is not None or self.pending > 0
+
+    def apply(self, event: TargetEvent) -> None:
+        """Change the state by ``TRANSITIONS``. Raises ValueError, without a change, for an invalid event."""
+        self.state = transition_of(TRANSITIONS, self.state, event, self.target)
 
 
 class ReceiveScheduler:
@@ -80,16 +135,9 @@ class ReceiveScheduler:
     def __init__(self, is_available_now: bool, invisible_ms: int) -> None:
         self._is_available_now = is_available_now
         self._hidden_ms = invisible_ms + REDELIVERY_WITHIN_MS
-        self._states: dict[Target, _TargetState] = {}
+        self._records: dict[Target, _TargetRecord] = {}
         self._incomplete_topics: frozenset[str] = frozenset()
         """Topics that may have more targets: see ``set_targets``."""
-        self._pending: Counter[Target] = Counter()
-        """Polls in flight, also to a target that is in no route now."""
-        self._isolations: dict[Target, _Isolation] = {}
-        """By target, also while a target is in no route."""
-        self._hidden_until_ms: dict[Target, int] = {}
-        """Until when messages that an incomplete response lacks may be redelivered, also while a target is in no
-        route."""
         self._lines: list[LogLine] = []
         self._have_all_responded = False
         self._redelivery_until_ms: int | None = None
@@ -105,29 +153,38 @@ class ReceiveScheduler:
     def are_all_empty(self) -> bool:
         """Return whether each target's last poll was empty, and no redelivery is expected. The targets must be complete
         (``set_targets``), and no poll in flight to a removed one."""
-        is_redelivery_expected = self._redelivery_until_ms is not None or bool(self._hidden_until_ms)
-        are_all = self._are_targets_complete and all(state.is_empty for state in self._states.values())
-        return are_all and not is_redelivery_expected and (+self._pending).keys() <= self._states.keys()
+        if self._redelivery_until_ms is not None or not self._are_targets_complete:
+            return False
+        return not any(record.may_have_messages for record in self._records.values())
 
     @property
     def pending_requests(self) -> int:
         """Return the number of polls in flight."""
-        return self._pending.total()
+        return sum(record.pending for record in self._records.values())
 
     def set_targets(self, targets: Collection[Target], failing_topics: Collection[str] = ()) -> None:
         """Replace the targets. Known ones keep their state; new ones begin as not polled and not empty. Polls in flight
         to a target that was removed before still count. ``failing_topics``: topics without a current route, which may
         have more targets. Such a topic makes the targets incomplete until a call without it. If all its targets were
         there before, and none was removed, it does not."""
-        removed = {target.topic for target in self._states.keys() - set(targets)}
-        complete = {target.topic for target in self._states} - removed - self._incomplete_topics
+        routed = {record.target for record in self._routed}
+        removed = {target.topic for target in routed - set(targets)}
+        complete = {target.topic for target in routed} - removed - self._incomplete_topics
         self._incomplete_topics = frozenset(failing_topics) - complete
-        self._states = {target: self._states.get(target, _TargetState()) for target in targets}
+        for target in targets:
+            self._records.setdefault(target, _TargetRecord(target))
+        for target in {*targets} ^ routed:
+            self._records[target].apply(TargetEvent.REMOVED if target in routed else TargetEvent.LISTED)
+
+    @property
+    def _routed(self) -> list[_TargetRecord]:
+        """Return the records of the targets that are in a route."""
+        return [record for record in self._records.values() if record.state is not _NOT_ROUTED]
 
     @property
     def _are_targets_complete(self) -> bool:
         """Return whether there are targets, and no topic may have more: see ``set_targets``."""
-        return bool(self._states) and not self._incomplete_topics
+        return bool(self._routed) and not self._incomplete_topics
 
     def schedule(
         self, capacity: int, allowed: Collection[Target], awaits_poll: Callable[[Target], bool] = lambda _: False
@@ -138,24 +195,21 @@ class ReceiveScheduler:
         and with ``is_available_now``, they hold it for SHORT_POLL_MS.
 
         If ``capacity`` is 0 or less, or for an empty target with ``is_available_now``, only ``awaits_poll`` allows a
-        poll, for 1 message, if none is in flight. Raises KeyError for a target that ``set_targets`` did not get.
+        poll, for 1 message, if none is in flight. Raises ValueError for a poll to a target that ``set_targets``
+        removed, KeyError for one that it did not get.
         """
         for target in allowed:
-            state = self._states[target]
-            may_receive = capacity > 0 and not (self._is_available_now and state.is_empty)
+            record = self._records[target]
+            may_receive = capacity > 0 and not (self._is_available_now and record.state is _EMPTY)
             if not (may_receive or awaits_poll(target)):
                 continue
-            state.is_empty = False
-            max_messages = min(capacity, self._max_messages(target)) if may_receive else 1
-            has_several = state.has_messages and may_receive
-            for _ in range(self._pending[target], MAX_CONCURRENT_REQUESTS if has_several else 1):
-                is_long_poll = state.has_responded and not self._is_available_now
-                self._pending[target] += 1
+            record.apply(TargetEvent.RECHECKED)
+            max_messages = min(capacity, _max_messages(record)) if may_receive else 1
+            has_several = record.state is _HAS_MESSAGES and may_receive
+            for _ in range(record.pending, MAX_CONCURRENT_REQUESTS if has_several else 1):
+                is_long_poll = record.state is not _NEW and not self._is_available_now
+                record.pending += 1
                 yield ReceiveRequest(target, max_messages, LONG_POLL_MS if is_long_poll else SHORT_POLL_MS)
-
-    def _max_messages(self, target: Target) -> int:
-        """Return the maximum number of messages of a poll: 1 while the target is isolated, else 32."""
-        return 1 if target in self._isolations else MAX_MESSAGES_PER_REQUEST
 
     def expect_redelivery(self, now_ms: int) -> None:
         """Expect that brokers redeliver released or expired messages, until the first ``recheck_empty_targets`` at 8 s
@@ -165,13 +219,13 @@ class ReceiveScheduler:
     def recheck_empty_targets(self, now_ms: int) -> None:
         """Mark all targets as not empty while redelivery is expected, else those with hidden messages, so that they are
         polled again. End what is over at ``now_ms``: that expectation, hidden messages and isolations."""
-        is_expected = self._redelivery_until_ms is not None
-        for target in self._states if is_expected else self._hidden_until_ms.keys() & self._states.keys():
-            self._states[target].is_empty = False
-        self._hidden_until_ms = {one: until_ms for one, until_ms in self._hidden_until_ms.items() if now_ms < until_ms}
-        if self._redelivery_until_ms is not None and now_ms >= self._redelivery_until_ms:
-            self._redelivery_until_ms = None
-        self._end_isolations(now_ms)
+        for record in self._routed:
+            if self._redelivery_until_ms is not None or record.hidden_until_ms is not None:
+                record.apply(TargetEvent.RECHECKED)
+        for record in self._records.values():
+            record.hidden_until_ms = _unless_over(record.hidden_until_ms, now_ms)
+            self._end_isolation(record, now_ms)
+        self._redelivery_until_ms = _unless_over(self._redelivery_until_ms, now_ms)
 
     # ------------------------------------------------------------------------------------------ incomplete responses
 
@@ -184,54 +238,61 @@ class ReceiveScheduler:
 
         If a proxy failed to convert a message, isolate the target for the same time: else this message fails the
         response for its neighbours again. A later such failure extends the time."""
-        until_ms = now_ms + self._hidden_ms
+        record, until_ms = self._records[request.target], now_ms + self._hidden_ms
         if request.max_messages > max(1, received_count):
-            self._hidden_until_ms[request.target] = until_ms
+            record.hidden_until_ms = until_ms
         if is_conversion_failure(failure):
-            self._isolate(request.target, failure, now_ms, until_ms)
+            self._isolate(record, failure, now_ms, until_ms)
 
-    def _isolate(self, target: Target, failure: RocketMQError, now_ms: int, until_ms: int) -> None:
+    def _isolate(self, record: _TargetRecord, failure: RocketMQError, now_ms: int, until_ms: int) -> None:
         """Begin the isolation of a target, adding a line for ``take_lines``, or extend it to ``until_ms``."""
-        if target not in self._isolations:
-            self._isolations[target] = _Isolation(now_ms, until_ms)
-            self._lines.append(_begin_line(target, failure))
-        self._isolations[target].until_ms = until_ms
+        if record.isolated_since_ms is None:
+            record.isolated_since_ms = now_ms
+            self._lines.append(_begin_line(record.target, failure))
+        record.isolated_until_ms = until_ms
 
     def take_lines(self) -> list[LogLine]:
         """Return the lines about isolations that began (a warning) or ended (its recovery) since the last call."""
         lines, self._lines = self._lines, []
         return lines
 
-    def _end_isolations(self, now_ms: int) -> None:
-        """End the isolations that are over at ``now_ms``, each with a line for ``take_lines``."""
-        for target, isolation in list(self._isolations.items()):
-            if now_ms >= isolation.until_ms:
-                del self._isolations[target]
-                self._lines.append(_end_line(target, now_ms - isolation.begin_ms))
+    def _end_isolation(self, record: _TargetRecord, now_ms: int) -> None:
+        """End the target's isolation if it is over at ``now_ms``, with a line for ``take_lines``."""
+        if record.isolated_since_ms is not None and now_ms >= record.isolated_until_ms:
+            self._lines.append(_end_line(record.target, now_ms - record.isolated_since_ms))
+            record.isolated_since_ms = None
 
     # ------------------------------------------------------------------------------------------ responses
 
     def mark_responded(self, target: Target, *, has_messages: bool) -> None:
         """Record that a poll in flight got a response. The target is empty if it had no messages and no other poll to
         the target is in flight. A target that ``set_targets`` removed is ignored."""
-        state = self._finish_request(target)
-        state.has_responded = True
-        have_all = self._are_targets_complete and all(each.has_responded for each in self._states.values())
+        is_last = self._records[target].pending == 1
+        without_messages = TargetEvent.LAST_POLL_EMPTY if is_last else TargetEvent.NO_MESSAGES
+        self._finish_request(target, TargetEvent.MESSAGES if has_messages else without_messages)
+        have_all = self._are_targets_complete and all(each.state is not _NEW for each in self._routed)
         self._have_all_responded = self._have_all_responded or have_all
-        state.has_messages = has_messages
-        state.is_empty = not has_messages and not self._pending[target]
 
     def mark_failed(self, target: Target) -> None:
         """Record that a poll in flight failed: the target then counts neither as empty nor as one with messages.
         Whether it has responded before stays."""
-        state = self._finish_request(target)
-        state.has_messages = state.is_empty = False
+        self._finish_request(target, TargetEvent.FAILED)
 
-    def _finish_request(self, target: Target) -> _TargetState:
-        """Count one poll to the target less as in flight, and return its state; for a removed target a new one, not
-        stored."""
-        self._pending[target] -= 1
-        return self._states.get(target, _TargetState())
+    def _finish_request(self, target: Target, result: TargetEvent) -> None:
+        """Apply the result of one poll to the target, and count it no longer as in flight."""
+        record = self._records[target]
+        record.apply(result)
+        record.pending -= 1
+
+
+def _max_messages(record: _TargetRecord) -> int:
+    """Return the maximum number of messages of a poll: 1 while the target is isolated, else 32."""
+    return MAX_MESSAGES_PER_REQUEST if record.isolated_since_ms is None else 1
+
+
+def _unless_over(until_ms: int | None, now_ms: int) -> int | None:
+    """Return ``until_ms``, or None if that time is over at ``now_ms``."""
+    return None if until_ms is None or now_ms >= until_ms else until_ms
 
 
 def _begin_line(target: Target, failure: RocketMQError) -> LogLine:
