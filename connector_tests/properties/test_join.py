@@ -19,6 +19,7 @@ from connector_tests.support.join_machine import (
     HealthyGroup,
     interleave_until,
 )
+from connector_tests.support.killed_broker_group import KilledBrokerGroup
 from connector_tests.support.misled_group import ChangingMisledGroup, MisledGroup
 from connector_tests.support.pattern_group import ChangingPatternGroup, PatternGroup
 from connector_tests.support.simulated_group import SimulatedGroup
@@ -88,6 +89,13 @@ def test_no_loss_though_old_brokers_keep_the_offsets_of_topics_that_are_made_ane
 def test_group_offsets_beyond_the_ends_neither_lose_nor_repeat(machine: type[MisledGroup], interleavings: int) -> None:
     how = settings(SEEDED, max_examples=interleavings)
     assert interleave_until({"a commit beyond the end"}, machine, how) == set()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("interleavings", forms(20, 1_000))
+def test_no_duplicate_though_brokers_lose_group_offsets(interleavings: int) -> None:
+    how = settings(SEEDED, max_examples=interleavings)
+    assert interleave_until({"group offsets were lost"}, KilledBrokerGroup, how) == set()
 
 
 @pytest.mark.timeout(900)

@@ -23,10 +23,11 @@ from connector_tests.support.join_machine import (
 )
 from connector_tests.support.misled_group import BEYOND, MisledGroup
 from connector_tests.support.pattern_group import PATTERN, PatternGroup
-from connector_tests.support.simulated_cluster import OLD_VERSION, Fate, Reach
+from connector_tests.support.simulated_cluster import FLUSH_MS, OLD_VERSION, Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, LOG_COMMITS, LOG_OFFSETS, READ, WRITE, Parts, SourceRunner
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 
 QUEUE: Final = MessageQueue("t", "a", 0)
 COMMIT: Final = "request write offsets"
@@ -475,6 +476,29 @@ def made_anew_with_a_wrong_commit(parts: Parts) -> None:
         group.run_until_idle()
 
 
+def killed_between_its_response_and_the_record(parts: Parts) -> None:
+    """The other broker's response is awaited then. The killed one has not flushed the offset that it returned."""
+    with SimulatedGroup({"t": {"a": 1, "b": 1}}, parts=parts) as group:
+        group.cluster.produce(QUEUE, 5)
+        runner = started(group, "A")
+        runner.resume()
+        group.clock.advance(FLUSH_MS)
+        for broker_name in "ab":
+            group.cluster.produce(MessageQueue("t", broker_name, 0), 3)
+        runner.resume(stops=(COMMIT,))
+        runner.client.fates += [Fate.NO_RESPONSE, Fate.LOST]
+        runner.resume()
+        group.clock.advance(REQUEST_PAUSES.longest_ms)
+        runner.start_timed_work(runner.in_turn(runner.membership.offsets.persist))
+        assert runner.timer is not None
+        runner.timer.run(stops=(COMMIT,))
+        for broker in group.cluster.brokers.values():
+            if runner.timer.at != f"{COMMIT} {broker.name}":
+                broker.kill()
+        group.repair()
+        group.run_until_idle()
+
+
 # ------------------------------------------------------------------------------------------ the table
 
 
@@ -550,6 +574,13 @@ RULES: Final = (
         Parts(membership=without.WritesUnread),
         late_proof_of_a_queue_that_moved,
         Violation.READ_TWICE,
+    ),
+    Rule(
+        "the link of a commit is the one before its requests",
+        Parts(membership=without.TakesLinksLate),
+        killed_between_its_response_and_the_record,
+        Violation.READ_TWICE_BY_ONE,
+        None,
     ),
     Rule(
         "a dropped queue's progress is not committed",

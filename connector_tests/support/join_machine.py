@@ -76,6 +76,7 @@ class HealthyGroup(RuleBasedStateMachine):
     options: Mapping[str, str] = {}
     starts: tuple[str, ...] = ("earliest", "latest")
     fewest_queries = 2
+    most_queries = 3
     broker_version = CLIENT_VERSION
 
     def __init__(self, parts: Parts, event_counts: Counter[str]) -> None:
@@ -110,7 +111,7 @@ class HealthyGroup(RuleBasedStateMachine):
         for broker in self.group.cluster.brokers.values():
             broker.version = self.broker_version
         self.is_orderly = is_orderly
-        for name in "ABC"[: max(query_count, self.fewest_queries)]:
+        for name in "ABC"[: min(max(query_count, self.fewest_queries), self.most_queries)]:
             self.group.query(name, **({"instanceName": name} if keep_their_names else {}))
         for number in range(len(self.group.cluster.queues())):
             self.produce(number, 4)

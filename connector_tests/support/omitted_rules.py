@@ -98,6 +98,19 @@ class _NeverReads(OffsetCommitter):
         return confirmed
 
 
+class TakesLinksLate(Membership):
+    """The link of a commit is taken when its responses are recorded."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.offsets = _TakesLinksLate(self.offsets.store, self.resets, self.offsets._is_owned, self.client.link)
+
+
+class _TakesLinksLate(OffsetCommitter):
+    def _confirm(self, offsets: Mapping[MessageQueue, int], links: Mapping[str, Link | None]) -> None:
+        super()._confirm(offsets, self._links_to(offsets))
+
+
 class CommitsDroppedQueues(Membership):
     """What is proven of a dropped queue is committed all the same."""
 

@@ -42,6 +42,8 @@ GROUP: Final = "g"
 OLD_VERSION: Final = 407
 """RocketMQ 4.9.7's."""
 CONNECTION_EXPIRY_MS: Final = 120_000
+FLUSH_MS: Final = 5_000
+"""Period in which brokers flush the group's offsets."""
 LOCK_EXPIRY_MS: Final = 60_000
 MESSAGE_BYTES: Final = 100
 """Size of every message."""
@@ -89,7 +91,8 @@ class SimulatedBroker:
     when each message of a queue was stored, that is all there is to messages; ``min_offsets``: what retention has left;
     ``marks``: where an operator has reset queues to, and nobody was told.
 
-    ``starts``: how often it has been started; who is connected has to connect again after each.
+    ``connection_number``: of the connection that the next request uses, as ``ConnectionPool.connection_number``: it
+    grows when connections are lost, not when the broker is back. ``flushed``: the group's offsets on disk.
 
     ``permission`` and ``master_id`` are what routes say of it. ``refusal`` is its answer to everything,
     ``pull_refusal`` to pulls, which do not find what is ``compacted``, ``group_refusal`` to who is not listed,
@@ -109,7 +112,9 @@ class SimulatedBroker:
     min_offsets: dict[MessageQueue, int] = field(default_factory=dict)
     locks: dict[MessageQueue, tuple[str, int]] = field(default_factory=dict)
     marks: dict[MessageQueue, int] = field(default_factory=dict)
-    starts: int = 1
+    connection_number: int = 1
+    flushed: dict[MessageQueue, int] = field(default_factory=dict)
+    flushed_ms: int = 0
     permission: int = 6
     master_id: int = 0
     refusal: RocketMQError | None = None
@@ -145,7 +150,9 @@ class SimulatedBroker:
         return bounds
 
     def store(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Take the group's offsets, whatever they are."""
+        """Take the group's offsets, whatever they are. Earlier ones are flushed if the last flush is old enough."""
+        if self.clock() - self.flushed_ms >= FLUSH_MS:
+            self.flushed, self.flushed_ms = dict(self.offsets), self.clock()
         self.offsets |= offsets
 
     def reset(self, queue: MessageQueue, offset: int) -> None:
@@ -159,15 +166,25 @@ class SimulatedBroker:
             table.pop(queue, None)
         if self.version >= OFFSET_DELETION_VERSION:
             self.offsets.pop(queue, None)
+            self.flushed.pop(queue, None)
 
     def restart(self, lost_messages: int = 0) -> None:
         """Locks and marks are in its memory; of each queue the last messages may be lost, too."""
-        self.starts += 1
-        self.locks.clear()
-        self.marks.clear()
+        self._lose_memory()
         for queue, stored_ms in self.stored_ms.items():
             kept = max(len(stored_ms) - lost_messages, self.min_offsets.get(queue, 0))
             del stored_ms[kept:]
+
+    def kill(self) -> None:
+        """SIGKILL: the broker is down until its ``reach`` changes; the group's offsets since its flush are lost."""
+        self._lose_memory()
+        self.offsets = {queue: at for queue, at in self.flushed.items() if queue in self.stored_ms}
+        self.reach = Reach.UNRESPONSIVE
+
+    def _lose_memory(self) -> None:
+        self.connection_number += 1
+        self.locks.clear()
+        self.marks.clear()
 
     def retain(self) -> None:
         """Delete what the group has read; of a topic that was made anew an old broker may say more than there is."""
@@ -308,7 +325,7 @@ class SimulatedCluster:
         for broker in (first, second):
             broker.restart()
             self._moved_ms[broker.name] = self.clock()
-        first.starts = second.starts = max(first.starts, second.starts)
+        first.connection_number = second.connection_number = max(first.connection_number, second.connection_number)
 
     def publish_addresses(self) -> None:
         """All brokers have registered where they are."""
@@ -468,7 +485,7 @@ class SimulatedClusterClient:
         return SimulatedBrokerClient(self, self.cluster.broker_at(address))
 
     def connection_number(self, address: BrokerAddress) -> int:
-        return self.cluster.broker_at(address).starts
+        return self.cluster.broker_at(address).connection_number
 
     def version(self, address: BrokerAddress) -> int:
         return self.cluster.broker_at(address).version

@@ -134,7 +134,7 @@ class SteadyMember:
         return self.has_news
 
     def has_lost_connection(self, links: Iterable[Link | None]) -> bool:
-        return any(link is not None and self.cluster.broker_at(link[0]).starts != link[1] for link in links)
+        return any(link is not None and self.cluster.broker_at(link[0]).connection_number != link[1] for link in links)
 
     def leave_group(self) -> None:
         self.has_left = True

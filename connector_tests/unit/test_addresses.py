@@ -280,3 +280,21 @@ def test_a_refusal_to_identify_itself_is_raised_as_it_is() -> None:
     )
     with pytest.raises(BrokerError, match="NO_PERMISSION"):
         pair.member.offsets.raise_to({AT_A: 1})
+
+
+def test_bounds_over_a_lost_connection_are_of_no_current_link() -> None:
+    """The broker is killed after its response, while the other broker's bounds are awaited."""
+    pair = Pair()
+    link = pair.member.queries.link("a")
+
+    def kill_a(name: str) -> None:
+        if name == "bounds b":
+            pair.cluster.brokers["a"].restart()
+            pair.client.on_arrival = lambda name: None
+
+    pair.client.on_arrival = kill_a
+    snapshot = pair.member.refresh_metadata()
+    assert snapshot.bounds.keys() == {AT_A, AT_B}
+    assert snapshot.links["b"] == pair.member.queries.link("b")
+    assert snapshot.links["a"] not in {None, link, pair.member.queries.link("a")}
+    assert pair.member.refresh_metadata().links["a"] == pair.member.queries.link("a")

@@ -245,7 +245,7 @@ def test_a_smaller_offset_over_the_same_connection_is_an_operators_word(case: Ca
 def test_a_smaller_offset_over_another_connection_is_a_broker_that_forgot(case: Case) -> None:
     confirmed(case)
     case.b.offsets[B0] = 2
-    case.b.starts += 1
+    case.b.connection_number += 1
     case.mark_completed({B0: 7})
     assert case.offsets.persist()
     assert (case.resets.pending, case.stored[B0]) == ({}, 7)

@@ -231,7 +231,7 @@ def test_an_acknowledged_update_and_one_not_sent_are_no_warning(case: Case, capl
 
 
 def test_a_link_is_the_address_and_how_often_it_was_connected_to(case: Case) -> None:
-    case.a.starts = 3
+    case.a.connection_number = 3
     assert [case.servers.link(name) for name in ("a", "b", "z")] == [(address_of("a"), 3), (address_of("b"), 1), None]
 
 

@@ -116,10 +116,11 @@ class MetadataSnapshot:
 
     ``is_complete``: every name server, topic and broker responded, and the group's members are known. ``unavailable``:
     expected queues that are not in the route, with the last address of their broker; see ``OutageTracker.unavailable``.
-    ``links``: the link over which each broker of ``bounds`` was reached, or a later one. ``releasing``: queues that are
-    being released, and that no other member owns yet. ``brokers_deleting_offsets``: brokers where a deleted topic is
-    detectable, because they delete the group's offsets with it. ``brokers_at_slaves``: brokers without a master, whose
-    bounds are those of a slave. ``topics``: those that the member reads.
+    ``links``: the link over which each broker of ``bounds`` was reached; if it was lost before all bounds were
+    received, with connection number 0, which is never a current one. ``releasing``: queues that are being released, and
+    that no other member owns yet. ``brokers_deleting_offsets``: brokers where a deleted topic is detectable, because
+    they delete the group's offsets with it. ``brokers_at_slaves``: brokers without a master, whose bounds are those of
+    a slave. ``topics``: those that the member reads.
     """
 
     owned: frozenset[MessageQueue]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocketmq_spark.condition import listed
-from rocketmq_spark.consumer.cluster_api import ClusterApi, MetadataSnapshot, QueueQueries
+from rocketmq_spark.consumer.cluster_api import ClusterApi, Link, MetadataSnapshot, QueueQueries
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.membership_state import MembershipAction
 from rocketmq_spark.consumer.offset_committer import OffsetCommitter, OffsetStore, RemoteBrokerOffsetStore
@@ -117,22 +117,22 @@ class Membership:
     # ------------------------------------------------------------------------------------------ for the planner
 
     def refresh_metadata(self, expected: Collection[MessageQueue] = ()) -> MetadataSnapshot:
-        """Renew locks that may have expired, ``rebalance``, request the bounds of readable queues, wait, and return the
-        results. Results of unresponsive servers are missing; the next refresh requests them again. If ``rebalance``
-        returns False, ``owned`` and ``releasing`` are empty: another member may own these queues too. ``expected``:
-        queues that the query has read; the caller limits how long they may be unavailable. Raises ``crash``, and the
-        error of an outage that reached its limit: TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND |
+        """Renew stale locks, ``rebalance``, request the bounds of readable queues, wait, and return the results, except
+        of unresponsive servers. If ``rebalance`` returns False, ``owned`` and ``releasing`` are empty: another member
+        may own these queues too. ``expected``: queues that the query has read; the caller limits their outages. Raises
+        ``crash``, permanent errors (MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError, OptionError[NOT_A_NAME_SERVER])
+        and those of outages at their limits: TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND |
         TOPIC_UNAVAILABLE.NO_READABLE_QUEUE], MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS |
-        DUPLICATE_CLIENT_ID | INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. Raises
-        permanent errors at once: MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError, OptionError[NOT_A_NAME_SERVER]."""
+        DUPLICATE_CLIENT_ID | INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]."""
         if self.crash is not None:
             raise self.crash
         self.renew_locks(stale_only=True)
         self._topics.expect(expected)
         is_decided = self.rebalance()
+        links_before = _links_to(self._routes.queues, self.client)
         bounds = self.client.query_bounds(of_slaves=True)
         self._outage_tracker.postpone_due()
-        links = {name: self.client.link(name) for name in {queue.broker_name for queue in bounds}}
+        links = _links_of(bounds, links_before, self.client)
         unavailable = self._outage_tracker.unavailable(filter(self._options.reads, expected), bounds)
         self._outage_tracker.raise_expired(unavailable)
         return MetadataSnapshot(
@@ -360,6 +360,22 @@ class Membership:
             positions=dict(self._positions),
             consumer_settings=self.members.consumer_settings,
         )
+
+
+def _links_to(queues_by_topic: Mapping[str, Collection[MessageQueue]], client: OutageAwareClient) -> dict[str, Link]:
+    """Return the current links to the brokers of the queues, by name, without brokers that have none. Send nothing."""
+    names = {queue.broker_name for queues in queues_by_topic.values() for queue in queues}
+    return {name: link for name in names if (link := client.link(name)) is not None}
+
+
+def _links_of(
+    bounds: Collection[MessageQueue], before: Mapping[str, Link], client: OutageAwareClient
+) -> dict[str, Link | None]:
+    """Return the links over which ``bounds`` were received, by broker name. If the link is not the one ``before`` the
+    requests, return one with connection number 0, which is never the current one: the bounds may be outdated."""
+    links: dict[str, Link | None] = {name: client.link(name) for name in {queue.broker_name for queue in bounds}}
+    lost = {name: link for name, link in before.items() if name in links and links[name] != link}
+    return links | {name: (address, 0) for name, (address, _) in lost.items()}
 
 
 def _no_link(_broker_name: str) -> None:
