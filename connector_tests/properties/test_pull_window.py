@@ -14,9 +14,10 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import MASTER_ID, QueueRange
+from rocketmq_spark.pull.absent_offsets import ABSENT_LIMIT_MS
 from rocketmq_spark.pull.pull_request import LOST_KINDS, PullAction, PulledRange, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import FIRST_STRIDE, PullWindow
-from rocketmq_spark.pull.range_puller import ABSENT_LIMIT_MS, MAX_DEPTH, RangePuller
+from rocketmq_spark.pull.range_puller import MAX_DEPTH, RangePuller
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 

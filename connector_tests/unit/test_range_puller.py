@@ -16,10 +16,10 @@ from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, Sim
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, BrokerData, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.absent_offsets import ABSENT_LIMIT_MS
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import LOST_KINDS, READ, PulledRange, RangeKind
 from rocketmq_spark.pull.range_puller import (
-    ABSENT_LIMIT_MS,
     MAX_DEPTH,
     RangePuller,
     new_range_puller,

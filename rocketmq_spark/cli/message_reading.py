@@ -8,7 +8,8 @@ from typing import Final
 
 from rocketmq_spark.cli.message_lines import StoredMessage, message_of
 from rocketmq_spark.model import TOOLS_GROUP, MessageQueue, QueueBounds
-from rocketmq_spark.pull.pull_request import PullAction, pull_action, vacancy_end
+from rocketmq_spark.pull.pull_request import PullAction, pull_action
+from rocketmq_spark.pull.vacancies import VacancySearch
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.wire.arrow.record_index import DamagedRecordError, frame_records
@@ -60,15 +61,14 @@ def end_offset_of(stored: StoredMessage) -> int:
 
 def _vacancy_end(cluster: ClusterClient, queue: MessageQueue, rest: QueueBounds, vacant_from: int) -> int:
     """Return the end, at most that of ``rest``, of the vacancy that begins at ``vacant_from``. A vacancy is consecutive
-    offsets without a message; this one has the first offset of ``rest``. Send the pulls of ``vacancy_end``. Raises what
-    ``read_messages`` does."""
-
-    def is_vacant(offset: int) -> bool:
-        """Pull at ``offset``, wait, and return whether the response shows a vacancy of it from ``vacant_from`` on."""
+    offsets without a message; this one has the first offset of ``rest``. Send the pulls of ``VacancySearch``. Raises
+    what ``read_messages`` does."""
+    search = VacancySearch(rest.min_offset, rest.max_offset)
+    while (offset := search.next_probe) is not None:
         result = cluster.call(queue, partial(_pull, queue, offset, PULLED_MESSAGES))
-        return pull_action(result, offset) is PullAction.VACANT and result.next_begin_offset == vacant_from
-
-    return vacancy_end(rest.min_offset, rest.max_offset, is_vacant)
+        is_vacant = pull_action(result, offset) is PullAction.VACANT and result.next_begin_offset == vacant_from
+        search.record(offset, is_vacant=is_vacant)
+    return search.end_offset
 
 
 def _pull(queue: MessageQueue, offset: int, max_messages: int, broker: Broker) -> PullResult:

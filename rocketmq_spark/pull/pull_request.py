@@ -11,7 +11,7 @@ happened to it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -90,19 +90,6 @@ def pull_action(result: PullResult, offset: int) -> PullAction:
         if first is not None and first < result.next_begin_offset <= offset < result.max_offset:
             return PullAction.VACANT
     return action
-
-
-def vacancy_end(offset: int, end_offset: int, is_vacant: Callable[[int], bool]) -> int:
-    """Return the end, at most ``end_offset``, of the vacant offsets from ``offset`` on, which is vacant. ``is_vacant``:
-    whether an offset is in the same vacancy; called at doubling distances, then to bisect. Its errors are raised."""
-    vacant, step = offset, 1
-    while vacant + step < end_offset and is_vacant(vacant + step):
-        vacant, step = vacant + step, 2 * step
-    end_offset = min(vacant + step, end_offset)
-    while end_offset - vacant > 1:
-        middle = (vacant + end_offset) // 2
-        vacant, end_offset = (middle, end_offset) if is_vacant(middle) else (vacant, middle)
-    return end_offset
 
 
 def as_queue_unavailable(error: RocketMQError, queue: MessageQueue, planned: BrokerAddress | None) -> RocketMQError:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.options import RangeReadOptions
+from rocketmq_spark.pull.absent_offsets import AbsentAction, AbsentOffsets
 from rocketmq_spark.pull.pull_request import (
     Completion,
     CompletionQueue,
@@ -25,16 +25,16 @@ from rocketmq_spark.pull.pull_request import (
     as_queue_unavailable,
     pull_action,
     stalled_error,
-    vacancy_end,
 )
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.pull.server_choice import ServerEvent, next_server, suggested_server
+from rocketmq_spark.pull.vacancies import Vacancies, VacancySearch, may_be_vacant
 from rocketmq_spark.remoting.error_kinds import is_name_server_outage
 from rocketmq_spark.remoting.failures import Failures, OutageHistory
 from rocketmq_spark.remoting.outage_log import broker_subject
 from rocketmq_spark.remoting.replicas import FIRST_SERVERS, FROM_MASTER
 from rocketmq_spark.remoting.retry import PULL_PAUSES, Policy, requires_route_refresh, retryability_of_pull
-from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
@@ -49,19 +49,8 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 """Maximum size in flight or waiting for delivery. By default a broker's response has at most 256 KiB, or one
 message."""
 
-ABSENT_LIMIT_MS: Final = 30_000
-"""Time for which messages may be missing that the broker had when the range was planned; then they are lost. While
-retention deletes, a broker corrects its min offset every 10 s."""
-
 RECEIVE_MS: Final = 200
 """Maximum time of one wait; overdue pulls are detected between two waits."""
-
-
-class _Vacancy(NamedTuple):
-    """The last found offsets that no message has, and the response that a broker returns to a pull of each of them."""
-
-    offsets: range
-    outcome: PullResult
 
 
 class RangePuller:
@@ -100,8 +89,6 @@ class RangePuller:
         self._address = address
         self._must_invalidate_route = address is None
         self._server = FIRST_SERVERS[read_from]
-        self._retried_after_refresh: set[PullRequest] = set()
-        self._limit_ms = limit_ms
         self._clock = clock
         self._completion_queue: CompletionQueue = deque()
         self._window = PullWindow(
@@ -115,15 +102,10 @@ class RangePuller:
         self._pause_ms = PULL_PAUSES.shortest_ms
         self._failures = Failures(Policy(retryability_of_pull, PULL_PAUSES, limit_ms, missing_ms), clock, waited)
         self._broker = broker_subject(target.queue.broker_name)
-        self._absent_since_ms: int | None = None
-        """Since when all responses have lacked an offset, without a failure that may lead to another server."""
-        self._stalled_since_ms: int | None = None
-        """The same, whatever failed meanwhile."""
-        self._stall_limit_ms = max(limit_ms, missing_ms) + 2 * ABSENT_LIMIT_MS
-        """Limit of that time: the longest outage, and less than ABSENT_LIMIT_MS before and after it."""
+        self._absent = AbsentOffsets(limit_ms, missing_ms)
+        self._vacancies = Vacancies()
         self._logged_lost_to: set[int] = set()
         """Ends of the lost offsets that were logged: each pull in flight finds the same loss."""
-        self._vacancy: _Vacancy | None = None
 
     def start(self) -> None:
         """Send the first pulls; wait for no response to them, only for a connection. ``pull`` processes failures."""
@@ -207,14 +189,14 @@ class RangePuller:
         once, from the master in a new route. If offsets of a filtered response may be vacant, pull them without a
         filter, and wait. Raises the errors of ``_handle_absent``."""
         action = pull_action(result, request.next_offset)
-        if action is PullAction.LOST and request not in self._retried_after_refresh:
-            self._retried_after_refresh.add(request)
+        if action is PullAction.LOST and self._absent.record_loss(request) is AbsentAction.RETRY_AT_MASTER:
             self._require_master()
             self._window.retry(request)
             return
-        self._retried_after_refresh.discard(request)
-        if self._is_ambiguous(request, result) and (vacant := self._pull_unfiltered(request)) is not None:
-            result, action = vacant, PullAction.VACANT
+        self._absent.discard_loss(request)
+        if self._is_filtered and may_be_vacant(result, request.next_offset):
+            vacant = self._pull_unfiltered(request)
+            result, action = (result, action) if vacant is None else (vacant, PullAction.VACANT)
         vacant_to = self._find_vacancy_end(request, result) if action is PullAction.VACANT else None
         self._window.step(request, result, action, vacant_to)
         if action is PullAction.WAIT:
@@ -223,18 +205,11 @@ class RangePuller:
         else:
             self._record_success()
 
-    def _is_ambiguous(self, request: PullRequest, result: PullResult) -> bool:
-        """Return whether a filtered response, within the queue's bounds, has no match and no later next offset. Then no
-        message has the requested offset, or the store failed. False for an unfiltered one."""
-        is_unmatched = result.status is PullStatus.NO_MATCHED_MSG and result.next_begin_offset <= request.next_offset
-        return self._is_filtered and is_unmatched and result.min_offset <= request.next_offset < result.max_offset
-
     def _pull_unfiltered(self, request: PullRequest) -> PullResult | None:
         """Return the broker's response to an unfiltered pull of the request's next offset if it is vacant, else None.
         Pull and wait, see ``_probe_vacancy``, unless the cached vacancy has the offset."""
-        if self._vacancy is not None and request.next_offset in self._vacancy.offsets:
-            return self._vacancy.outcome
-        return self._probe_vacancy(request.next_offset)
+        cached = self._vacancies.response_at(request.next_offset)
+        return self._probe_vacancy(request.next_offset) if cached is None else cached
 
     def _probe_vacancy(self, offset: int) -> PullResult | None:
         """Pull ``offset`` alone, unfiltered, and wait. Return the response if no message has the offset. Return None if
@@ -250,14 +225,17 @@ class RangePuller:
 
     def _find_vacancy_end(self, request: PullRequest, result: PullResult) -> int:
         """Return the end of the vacant offsets from ``request.next_offset`` on, at most the target's end. Unless the
-        cached vacancy has the offset, probe further ones as ``vacancy_end`` does, wait for each response, and cache the
+        cached vacancy has the offset, probe further ones (``VacancySearch``), wait for each response, and cache the
         vacancy with ``result``. An offset whose probe fails counts as not vacant; the error is not raised."""
         offset, vacant_from = request.next_offset, result.next_begin_offset
-        if self._vacancy is None or offset not in self._vacancy.offsets:
-            is_vacant = partial(self._probe_vacant_since, vacant_from)
-            end_offset = vacancy_end(offset, self._target.end_offset, is_vacant)
-            self._vacancy = _Vacancy(range(vacant_from, end_offset), result)
-        return self._vacancy.offsets.stop
+        end_offset = self._vacancies.end_at(offset)
+        if end_offset is None:
+            search = VacancySearch(offset, self._target.end_offset)
+            while (probe := search.next_probe) is not None:
+                search.record(probe, is_vacant=self._probe_vacant_since(vacant_from, probe))
+            end_offset = search.end_offset
+            self._vacancies.record(range(vacant_from, end_offset), result)
+        return end_offset
 
     def _probe_vacant_since(self, vacant_from: int, offset: int) -> bool:
         """Pull ``offset`` alone, wait, and return whether no message has an offset in ``[vacant_from, offset]``. If so,
@@ -269,7 +247,7 @@ class RangePuller:
         """Record a response other than WAIT: end outages of broker and name servers, reset pause and absent time."""
         self._failures.record_success(self._broker, self._target.queue.topic)
         self._pause_ms = PULL_PAUSES.shortest_ms
-        self._absent_since_ms = self._stalled_since_ms = None
+        self._absent.record_success()
 
     def _process_failure(self, request: PullRequest, error: RocketMQError) -> None:
         """Record and postpone a failed request, and halve the depth. If name servers do not respond, pull from the
@@ -279,10 +257,11 @@ class RangePuller:
         if (final_error := self._failures.record_failure(self._broker, None, error)) is not None:
             raise final_error
         if is_name_server_outage(error):
-            self._address, self._absent_since_ms = self._planned_address, None
-            self._retried_after_refresh.discard(request)
+            self._address = self._planned_address
+            self._absent.record_failure()
+            self._absent.discard_loss(request)
         elif requires_route_refresh(error):
-            self._absent_since_ms = None
+            self._absent.record_failure()
             if request.sent_to == self._server:  # Else it was replaced after the pull: each has its own deadline.
                 self._server = next_server(self._server, ServerEvent.FAILED)
             self._invalidate_route()
@@ -290,22 +269,20 @@ class RangePuller:
         self._postponed.append(request)
 
     def _handle_absent(self, request: PullRequest, result: PullResult) -> None:
-        """Postpone a request for an offset that the broker lacks now, and pull from the master in a new route. The
-        offset is lost if only such responses have arrived for ABSENT_LIMIT_MS (30 s), and name servers respond. Then
-        request the queue's bounds, wait, mark it as lost instead (``PullWindow.presume_lost``), and log the loss. An
-        offset that is not marked raises RemoteProtocolError[PULL_STALLED] after ABSENT_LIMIT_MS and ``limit_ms``, or,
-        with outages between such responses, after ``_stall_limit_ms``."""
+        """Pull from the master in a new route, because the broker lacks an offset now, and do what ``AbsentOffsets``
+        decides: postpone the request, raise RemoteProtocolError[PULL_STALLED], or presume the offset lost, if name
+        servers respond. Then request the queue's bounds, wait, mark it as lost (``PullWindow.presume_lost``), and log
+        the loss. If the queue still has the offset, postpone or raise."""
         self._require_master()
-        now_ms = self._clock()
-        self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
-        self._stalled_since_ms = now_ms if self._stalled_since_ms is None else self._stalled_since_ms
-        waited_ms, offset = now_ms - self._absent_since_ms, request.next_offset
-        stalled_ms = now_ms - self._stalled_since_ms
-        may_be_lost = waited_ms >= ABSENT_LIMIT_MS and not self._failures.are_name_servers_unresponsive
-        if may_be_lost and self._window.presume_lost(request, self._with_queue_end(result)):
-            self._warn_of_lost(offset, result, waited_ms)
-        elif waited_ms >= max(ABSENT_LIMIT_MS, self._limit_ms) or stalled_ms >= self._stall_limit_ms:
-            raise stalled_error(self._target.queue, offset, result, stalled_ms)
+        now_ms, offset = self._clock(), request.next_offset
+        self._absent.record_absent(now_ms)
+        action = self._absent.action(now_ms, may_be_lost=not self._failures.are_name_servers_unresponsive)
+        if action is AbsentAction.PRESUME_LOST and not self._window.presume_lost(request, self._with_queue_end(result)):
+            action = self._absent.action(now_ms, may_be_lost=False)
+        if action is AbsentAction.PRESUME_LOST:
+            self._warn_of_lost(offset, result, self._absent.absent_ms(now_ms))
+        elif action is AbsentAction.STALLED:
+            raise stalled_error(self._target.queue, offset, result, self._absent.stalled_ms(now_ms))
         else:
             self._postponed.append(request)
 
