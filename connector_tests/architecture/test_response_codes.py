@@ -17,7 +17,6 @@ NAMING = {
     "wire/remoting/pull.py": "the table of what became of a pull",
     "wire/remoting/send.py": "the table of what became of a message",
     "consumer/request_handlers.py": "answers a broker",
-    "remoting/proxied_broker.py": "of a queue that cannot be looked at no time is known, or it is none",
     "wire/remoting/refusal.py": "answers a server",
 }
 COMPARING = {"wire/remoting/meanings.py"}
@@ -40,6 +39,11 @@ def compares_codes(tree: ast.AST) -> bool:
 def compares_conditions(tree: ast.AST) -> bool:
     compared = (operand for node in ast.walk(tree) if isinstance(node, ast.Compare) for operand in ast.walk(node))
     return any(isinstance(operand, ast.Attribute) and operand.attr == "condition" for operand in compared)
+
+
+def compares_code_of_error(tree: ast.AST) -> bool:
+    compared = (operand for node in ast.walk(tree) if isinstance(node, ast.Compare) for operand in ast.walk(node))
+    return any(isinstance(operand, ast.Attribute) and ast.unparse(operand) == "error.code" for operand in compared)
 
 
 def trees() -> dict[str, ast.Module]:
@@ -69,6 +73,16 @@ def test_a_comparison_is_found(line: str) -> None:
 
 def test_a_condition_is_compared_in_one_module() -> None:
     assert {name for name, tree in trees().items() if compares_conditions(tree)} == COMPARING_CONDITIONS
+
+
+def test_code_of_an_error_is_compared_in_one_module() -> None:
+    assert {name for name, tree in trees().items() if compares_code_of_error(tree)} == COMPARING_CONDITIONS
+
+
+@pytest.mark.parametrize("line", ["error.code == X", "error.code not in (X, Y)", "X != error.code"])
+def test_a_comparison_of_an_errors_code_is_found(line: str) -> None:
+    assert compares_code_of_error(ast.parse(line))
+    assert not compares_code_of_error(ast.parse("TABLE.get(error.code)"))
 
 
 @pytest.mark.parametrize("line", ['error.condition == "X"', 'error.condition in {"X", "Y"}', '"X" != error.condition'])

@@ -44,6 +44,25 @@ def test_pull_without_read_permission_is_forbidden() -> None:
     assert not error_kinds.is_pull_forbidden(CUT)
 
 
+def test_queue_that_the_topic_does_not_have_is_missing() -> None:
+    assert error_kinds.is_queue_missing(broker_error(ResponseCode.INVALID_PARAMETER))
+    assert not error_kinds.is_queue_missing(broker_error(ResponseCode.NO_PERMISSION))
+    assert not error_kinds.is_queue_missing(CUT)
+
+
+@pytest.mark.parametrize(
+    ("condition", "code_name", "is_it"),
+    [
+        ("PROXY_UNAVAILABLE", "UNRECOGNIZED_CLIENT_TYPE", True),
+        ("PROXY_UNAVAILABLE", "INTERNAL_ERROR", False),
+        ("PROXY_ERROR", "UNRECOGNIZED_CLIENT_TYPE", False),
+    ],
+)
+def test_client_whose_settings_a_proxy_lacks_is_unrecognized(condition: str, code_name: str, is_it: bool) -> None:
+    error = BrokerError(condition, address="p:1", request="R", code=0, code_name=code_name, remark="")
+    assert error_kinds.is_unrecognized_client(error) is is_it
+
+
 @pytest.mark.parametrize(
     ("is_it", "conditions"),
     [

@@ -26,7 +26,7 @@ from rocketmq_spark.proxy.connection import Connection, parse_response
 from rocketmq_spark.proxy.failures import probe_cause, response_too_large_error
 from rocketmq_spark.proxy.telemetry import METHOD as TELEMETRY
 from rocketmq_spark.proxy.telemetry import Telemetry
-from rocketmq_spark.remoting.error_kinds import is_response_too_large, is_timed_out
+from rocketmq_spark.remoting.error_kinds import is_response_too_large, is_timed_out, is_unrecognized_client
 from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 from rocketmq_spark.security import Security
 from rocketmq_spark.wire.bounds import MESSAGE_BYTES_BESIDE_BODY, RESPONSE_BYTES
@@ -126,7 +126,7 @@ class Session:
         try:
             self._call("Heartbeat", self._subscription.heartbeat(), pb.HeartbeatResponse)
         except BrokerError as error:
-            if error.code != pb.Code.UNRECOGNIZED_CLIENT_TYPE:
+            if not is_unrecognized_client(error):
                 raise
             self._start_telemetry()
 

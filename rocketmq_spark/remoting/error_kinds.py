@@ -40,6 +40,10 @@ is_pull_forbidden: Final = _code_in(ResponseCode.NO_PERMISSION)
 """Whether a broker, a topic or a group does not permit a pull, for another reason than ACL 2.0. Source:
 ``broker/processor/PullMessageProcessor.java``."""
 
+is_queue_missing: Final = _code_in(ResponseCode.INVALID_PARAMETER)
+"""Whether a broker rejects a pull because its topic does not have the queue. Source:
+``broker/processor/PullMessageProcessor.java``."""
+
 _is_system_busy: Final = _code_in(ResponseCode.SYSTEM_BUSY)
 
 
@@ -127,6 +131,11 @@ of these: its broker is unavailable or has refused, or the proxy has forgotten t
 before them a remark may quote a producer. A broker's own remark, which proxies pass on, has neither.
 
 Source: ``common/utils/ExceptionUtils.java#getErrorDetailMessage``."""
+
+
+def is_unrecognized_client(error: RocketMQError) -> bool:
+    """Return whether a proxy does not have, or has lost, the settings of the client."""
+    return _is_proxy_unavailable(error) and error.context.get("code_name") == "UNRECOGNIZED_CLIENT_TYPE"
 
 
 def is_conversion_failure(error: RocketMQError) -> bool:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.error_kinds import is_broker_error
+from rocketmq_spark.remoting.error_kinds import is_pull_forbidden, is_queue_missing
 from rocketmq_spark.remoting.future import Future
 from rocketmq_spark.remoting.message_probes import probe_store_times
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.prober import Prober
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc
-from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import GetMaxOffsetRequest, GetMinOffsetRequest, OffsetResponse
-
-NO_SUCH_QUEUE: Final = ResponseCode.INVALID_PARAMETER
-NOT_READABLE: Final = ResponseCode.NO_PERMISSION
 
 
 class ProxiedBroker(Broker):
@@ -88,7 +85,7 @@ class ProxiedStatsFuture(NamedTuple):
         try:
             return probe_store_times(self.broker, last, self.prober)
         except BrokerError as error:
-            if not is_broker_error(error) or error.code not in (NO_SUCH_QUEUE, NOT_READABLE):
+            if not is_queue_missing(error) and not is_pull_forbidden(error):
                 raise
             return self._probe_one_by_one(last)
 
@@ -100,9 +97,9 @@ class ProxiedStatsFuture(NamedTuple):
             try:
                 stored |= probe_store_times(self.broker, {queue: offset}, self.prober)
             except BrokerError as error:
-                if error.code == NOT_READABLE:
+                if is_pull_forbidden(error):
                     stored[queue] = None
-                elif error.code != NO_SUCH_QUEUE:
+                elif not is_queue_missing(error):
                     raise
         return stored
 
