@@ -49,13 +49,14 @@ SHAPES: Final = {
         rf"options are ignored\. Backlog \d+ of \d+ offsets: queue={_QUEUE} offset=\d+ of \[\d+, \d+\).*"
     ),
     "one batch": re.compile(
-        r"SINGLE_BATCH_TRIGGER: Spark 4\.[01]\.\d+ runs a query with trigger availableNow or once as one batch\. The "
-        r"next start of the query commits this batch to the group\. To read and commit all available messages, use "
+        r"SINGLE_BATCH_TRIGGER: Spark 4\.[01]\.\d+ runs a query with trigger 'availableNow' or 'once' as one batch\. "
+        r"The next start of the query commits this batch to the group\. To read and commit all available messages, use "
         r"rocketmq_spark\.run_available_now"
     ),
     "messages left": re.compile(
-        r"SINGLE_BATCH_INCOMPLETE: (?:Some|\d+) available messages are not in this batch, and with availableNow or "
-        r"once Spark 4\.[01]\.\d+ ends the run after it\. To read all of them, use rocketmq_spark\.run_available_now"
+        r"SINGLE_BATCH_INCOMPLETE: (?:Some|\d+) available messages are not in this batch\. With trigger 'availableNow' or "
+        r"'once', Spark 4\.[01]\.\d+ ends the run after this batch\. To read all of them, use "
+        r"rocketmq_spark\.run_available_now"
     ),
     "reset left": re.compile(
         rf"OFFSET_RESET_DEFERRED: Reset of queue={_QUEUE} to offset=\d+ applies at the next start, because the query "

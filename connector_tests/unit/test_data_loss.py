@@ -86,8 +86,8 @@ def test_group_offset_beyond_the_end_fails_with_its_owner_and_what_continuing_do
     assert str(raised.value) == (
         "[ROCKETMQ_DATA_LOSS.OFFSETS_BEYOND_END] Committed offsets of the group are beyond the ends of their queues, "
         f"by 3 offsets: [4, 7) of orders@broker-a:0: {cause}. Check the disks and replicas of these brokers, and which "
-        "clients commit offsets of the group. To resume from the checkpoint's offsets, set 'failOnDataLoss' to false: "
-        "queues that the checkpoint does not have are then read from their first message."
+        "clients commit offsets of the group. To resume from the checkpoint's offsets, set 'failOnDataLoss' to false. "
+        "Queues without an offset in the checkpoint are then read from their first message."
     )
 
 

@@ -71,8 +71,8 @@ def test_available_now_waits_for_the_master_within_the_limit() -> None:
         "[ROCKETMQ_CLUSTER_TIMEOUT] No successful response from the master of broker broker-a, without which the query "
         f"does not end, for {TARGET_TIMEOUT_MS} ms (limit {TARGET_TIMEOUT_MS} ms). Last error: "
         "[ROCKETMQ_READING_FROM_SLAVE] The master of broker 'broker-a' is not in the route or does not respond; "
-        "reading what its slave broker-a:10911 has. Offsets are committed when it responds again. Check that the "
-        "servers are running and reachable"
+        "reading what its slave broker-a:10911 has. Offsets are committed when the master responds again. Check that "
+        "the servers are running and reachable"
     )
 
 

@@ -36,7 +36,7 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "DATA_LOSS.OFFSETS_BEYOND_END": Condition(
             "Committed offsets of the group are beyond the ends of their queues, by {count:offset}: {ranges}.",
             "Check the disks and replicas of these brokers, and which clients commit offsets of the group. To resume "
-            "from the checkpoint's offsets, set 'failOnDataLoss' to false: queues that the checkpoint does not have "
+            "from the checkpoint's offsets, set 'failOnDataLoss' to false. Queues without an offset in the checkpoint "
             "are then read from their first message.",
         ),
         "DATA_LOSS.UNDELIVERED_MESSAGES": Condition(

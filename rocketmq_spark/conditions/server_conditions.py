@@ -194,8 +194,8 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "GROUP_DENIED": Condition(
             "{address} denied {request}: the user of 'accessKey' lacks a permission on group '{group}'. {remark}",
-            "Grant it on every broker of the topics. Reading needs SUB on Group:{group}, and GET for 'retryTopic' and "
-            "to check other members.",
+            "Grant it on every broker of the topics. Reading needs SUB on Group:{group}. 'retryTopic' and "
+            "the check of other members also need GET.",
         ),
         "ACCESS_DENIED": Condition(
             "{address} denied {request}: the user of 'accessKey' lacks the permission. {remark}",
@@ -325,7 +325,7 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "READING_FROM_SLAVE": Condition(
             "The master of broker '{broker}' is not in the route or does not respond; reading what its slave {address} "
-            "has. Offsets are committed when it responds again.",
+            "has. Offsets are committed when the master responds again.",
             "Start the broker's master.",
         ),
         "MASTER_NOT_REGISTERED": Condition(

@@ -114,7 +114,7 @@ class StartTrackingReader(DataSourceStreamReader):
             return
         self._has_logged_one_batch = True
         log.info(
-            "SINGLE_BATCH_TRIGGER: Spark %s runs a query with trigger availableNow or once as one batch. The next "
+            "SINGLE_BATCH_TRIGGER: Spark %s runs a query with trigger 'availableNow' or 'once' as one batch. The next "
             "start of the query commits this batch to the group. To read and commit all available messages, use "
             "rocketmq_spark.run_available_now",
             SPARK_VERSION,
@@ -126,8 +126,8 @@ class StartTrackingReader(DataSourceStreamReader):
             return
         self._has_logged_messages_left = True
         log.info(
-            "SINGLE_BATCH_INCOMPLETE: %s available messages are not in this batch, and with availableNow or once "
-            "Spark %s ends the run after it. To read all of them, use rocketmq_spark.run_available_now",
+            "SINGLE_BATCH_INCOMPLETE: %s available messages are not in this batch. With trigger 'availableNow' or 'once', "
+            "Spark %s ends the run after this batch. To read all of them, use rocketmq_spark.run_available_now",
             "Some" if messages is None else messages,
             SPARK_VERSION,
         )

@@ -174,7 +174,7 @@ CHANGES: Final = (
         "another filter",
         "subExpression",
         Outcome.WARNING,
-        "No loss of later messages that match the new filter. Messages that the old filter skipped are not re-read. A "
+        "No later message that matches the new filter is lost. Messages that the old filter skipped are not re-read. A "
         "replayed batch is read with the new filter, so its rows may differ from those of the first attempt.",
         _changed_filter,
     ),
