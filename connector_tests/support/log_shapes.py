@@ -54,8 +54,8 @@ SHAPES: Final = {
         r"rocketmq_spark\.run_available_now"
     ),
     "messages left": re.compile(
-        r"SINGLE_BATCH_INCOMPLETE: (?:Some|\d+) available messages are not in this batch\. With trigger 'availableNow' or "
-        r"'once', Spark 4\.[01]\.\d+ ends the run after this batch\. To read all of them, use "
+        r"SINGLE_BATCH_INCOMPLETE: (?:Some|\d+) available messages are not in this batch\. With trigger 'availableNow' "
+        r"or 'once', Spark 4\.[01]\.\d+ ends the run after this batch\. To read all of them, use "
         r"rocketmq_spark\.run_available_now"
     ),
     "reset left": re.compile(

@@ -141,8 +141,7 @@ def test_a_checkpoint_of_before_reports_a_retry_topic_by_its_positions(before: P
 def test_another_filter_is_a_warning() -> None:
     (line,) = warnings_of(CHECKPOINT, options(subExpression="TagA"))
     assert line.startswith(
-        "subExpression changed from '*' to 'TagA' since this checkpoint was written. No later message that "
-        "matches "
+        "subExpression changed from '*' to 'TagA' since this checkpoint was written. No later message that matches "
     )
 
 

@@ -126,8 +126,8 @@ class StartTrackingReader(DataSourceStreamReader):
             return
         self._has_logged_messages_left = True
         log.info(
-            "SINGLE_BATCH_INCOMPLETE: %s available messages are not in this batch. With trigger 'availableNow' or 'once', "
-            "Spark %s ends the run after this batch. To read all of them, use rocketmq_spark.run_available_now",
+            "SINGLE_BATCH_INCOMPLETE: %s available messages are not in this batch. With trigger 'availableNow' or "
+            "'once', Spark %s ends the run after this batch. To read all of them, use rocketmq_spark.run_available_now",
             "Some" if messages is None else messages,
             SPARK_VERSION,
         )
