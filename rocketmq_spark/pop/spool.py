@@ -129,7 +129,7 @@ class Spool:
         read, OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be deleted."""
         with ExitStack() as locked:
             files = sorted(folder.iterdir())
-            if not files or not all(_is_abandoned(file, locked) for file in files):
+            if not files or not all(_try_lock_abandoned(file, locked) for file in files):
                 return []
             numbers = self._batch_numbers(folder.name)
             found = [one for number in numbers for one in self.load(folder.name, number) or ()]
@@ -207,7 +207,7 @@ def _read_regular(file: Path) -> bytes:
 def _open_locked(file: Path) -> IO[bytes]:
     """Create or empty a file, wait for its lock, and return it open and locked. If another start removes the file
     before it is locked, create it again, with its folder. On a disk without locks return it unlocked: there
-    ``_is_abandoned`` returns False for each file. Raises OSError."""
+    ``_try_lock_abandoned`` returns False for each file. Raises OSError."""
     while True:
         file.parent.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -219,9 +219,9 @@ def _open_locked(file: Path) -> IO[bytes]:
             opened.close()
 
 
-def _is_abandoned(file: Path, locked: ExitStack) -> bool:
-    """Return whether a file is an unlogged or unfinished batch that no start has locked; do not wait for a lock. If so,
-    keep it locked until ``locked`` is closed: a start that is about to write the file waits."""
+def _try_lock_abandoned(file: Path, locked: ExitStack) -> bool:
+    """Lock a file if it is an unlogged or unfinished batch that no start has locked, and return whether it is; do not
+    wait for a lock. It stays locked until ``locked`` is closed: a start that is about to write the file waits."""
     if file.suffix not in {UNLOGGED_SUFFIX, UNFINISHED_SUFFIX}:
         return False
     try:

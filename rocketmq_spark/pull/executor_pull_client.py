@@ -81,7 +81,7 @@ class ExecutorPullClient:
         Raises the errors of ``RouteTable.find_replica``, of connecting, and of ``Broker.submit_filter_check``.
         """
         address = address or self._routes.find_replica(queue, server)
-        if self._has_lost_connection(address):
+        if self._forget_lost_connection(address):
             self._routes.invalidate(queue.topic)
             address = self._routes.find_replica(queue, server)
         connection = self._pull_connections.get_or_open(address)
@@ -94,10 +94,10 @@ class ExecutorPullClient:
             raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(address), broker=queue.broker_name, other=name)
         return connection
 
-    def _has_lost_connection(self, address: BrokerAddress) -> bool:
-        """Return whether the verified connection to ``address`` was lost or replaced, and forget it then: the next call
-        returns False. Does not wait."""
-        if address not in self._verified or self._pull_connections.find_open(address) is self._verified[address][0]:
+    def _forget_lost_connection(self, address: BrokerAddress) -> bool:
+        """Forget the verified connection to ``address`` if it was lost or replaced, and return whether it was. Does not
+        wait."""
+        if address not in self._verified or self._pull_connections.poll_open(address) is self._verified[address][0]:
             return False
         del self._verified[address]
         return True

@@ -57,15 +57,16 @@ class PullConnections:
         """Return the connection to ``address``. Open one if there is none, or if the server has closed it or announced
         its shutdown. Closing is checked only while no pull is in flight. Raises TransportError[CONNECT_FAILED] and the
         other errors of ``Connect``."""
-        return self.find_open(address) or self._open_connection(address)
+        return self.poll_open(address) or self._open_connection(address)
 
-    def find_open(self, address: BrokerAddress) -> PullConnection | None:
-        """Return the connection to ``address``, or None if ``get_or_open`` would open a new one. Does not wait."""
+    def poll_open(self, address: BrokerAddress) -> PullConnection | None:
+        """Return the connection to ``address``, or None if ``get_or_open`` would open a new one. Without a pull in
+        flight, receive from it first, without waiting: this detects that the server has closed it."""
         connection = self._connections.get(address)
         if connection is None:
             return None
         if not connection.in_flight_count:
-            connection.receive(0)  # detects whether the server has closed it
+            connection.receive(0)
         return connection if connection.is_open and not connection.is_draining else None
 
     def receive(self, timeout_ms: int) -> list[Completion]:
