@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 
@@ -11,13 +12,15 @@ from connector_tests.support.queues import queues
 from connector_tests.support.simulated_cluster import Reach, SimulatedCluster, SimulatedClusterClient
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
+from rocketmq_spark.consumer.slave_reads import TRANSITIONS, MasterEvent, MasterState, _Master
 from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 
 (QUEUE,) = queues(1, broker_name="a")
 NO_LIMIT = "no time limit"
+PAIRS = list(product(MasterState, MasterEvent))
 
 
 class Case:
@@ -85,8 +88,8 @@ def test_the_start_and_the_end_are_logged_once(caplog: pytest.LogCaptureFixture)
     assert case.servers.may_commit(QUEUE)
 
 
-def test_hanging_masters_are_tried_together_and_again_only_after_a_pause() -> None:
-    """They were tried one after another, and before almost each plan: the pause began before that."""
+def hanging_masters() -> tuple[OutageAwareClient, SimulatedClusterClient, ManualClock]:
+    """Two brokers with slaves, whose masters have not responded to their last requests."""
     given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "readFrom": "auto"}
     options, clock = ReadOptions.parse(given), ManualClock()
     cluster = SimulatedCluster("ab", clock)
@@ -99,6 +102,12 @@ def test_hanging_masters_are_tried_together_and_again_only_after_a_pause() -> No
     servers.refresh_routes()
     cluster.set_reach(Reach.UNRESPONSIVE)
     assert servers.query_bounds(of_slaves=True) == {}
+    return servers, client, clock
+
+
+def test_hanging_masters_are_tried_together_and_again_only_after_a_pause() -> None:
+    """They were tried one after another, and before almost each plan: the pause began before that."""
+    servers, client, clock = hanging_masters()
     servers.refresh_routes()
     assert servers.slave_reads.brokers == {"a", "b"}
     for _ in range(10):  # the pause grows
@@ -111,3 +120,53 @@ def test_hanging_masters_are_tried_together_and_again_only_after_a_pause() -> No
     assert clock() - began_ms == 2 * client.round_trip_ms, "of the routes, and of both masters"
     servers.refresh_routes()
     assert clock() - began_ms == 3 * client.round_trip_ms
+
+
+# ------------------------------------------------------------------------------------------------ the table
+
+
+def test_a_master_goes_through_all_its_states() -> None:
+    servers, _, clock = hanging_masters()
+    reads, refresh = servers.slave_reads, servers.topic_routes.refresh
+    seen = []
+
+    def note() -> None:
+        seen.append({name: master.state.name for name, master in reads._masters.items()})
+
+    refresh()
+    note()
+    clock.advance(REQUEST_PAUSES.longest_ms)
+    refresh()
+    note()
+    reads.record_tries(["a"])
+    note()
+    refresh()
+    note()
+    assert seen == [
+        {"a": "UNRESPONSIVE", "b": "UNRESPONSIVE"},
+        {"a": "DUE", "b": "DUE"},
+        {"a": "RESPONDED", "b": "UNRESPONSIVE"},
+        {"b": "UNRESPONSIVE"},
+    ]
+    assert reads.brokers == {"b"}
+    assert reads.due_masters == {}
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
+def test_a_master_changes_as_the_table_has_it_or_not_at_all(pair: tuple[MasterState, MasterEvent]) -> None:
+    state, event = pair
+    master = _Master(BrokerAddress("m:10911"), state)
+    if pair in TRANSITIONS:
+        master.apply(event)
+    else:
+        with pytest.raises(ValueError, match=f"the master at m:10911 is {state.name}, which has no event {event.name}"):
+            master.apply(event)
+    assert master.state is TRANSITIONS.get(pair, state)
+
+
+def test_no_master_is_stuck() -> None:
+    """From every state there is a way to every other."""
+    reached = {(before, after) for (before, _), after in TRANSITIONS.items()}
+    for _ in MasterState:
+        reached |= {(a, d) for (a, b), (c, d) in product(reached, reached) if b is c}
+    assert reached >= set(product(MasterState, MasterState))
