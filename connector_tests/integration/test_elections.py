@@ -17,7 +17,9 @@ from connector_tests.support.source_calls import SourceCalls, source_calls
 from connector_tests.support.streams import Topic, eventually, steady_messages
 from connector_tests.support.written_rows import arrow, write
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.admin import broker_at
 from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.embedded.servers import BrokerServer
 from rocketmq_spark.errors import EmbeddedBrokerError
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.sink.write_task import WriteTask
@@ -81,6 +83,21 @@ def test_a_master_is_elected_after_the_name_server_was_started_again(replicated:
     dead = kill_master(replicated)
     replicated.start_broker(dead)
     assert replicated.master() != dead
+
+
+def test_topic_that_an_elected_master_lacks_is_created_there(replicated: EmbeddedCluster) -> None:
+    """As of a master that was paused until another one was elected: it returns success for what it then drops."""
+    topic, created = unique_name("elected"), list[str]()
+
+    def create(server: BrokerServer) -> None:
+        created.append(server.name)
+        with broker_at(server.address, replicated.security) as broker:
+            broker.create_topic(topic, QUEUES)
+
+    servers = list(replicated._brokers.values())
+    replicated._registration.copy_topic(topic, QUEUES, servers, create)
+    assert created == [replicated.master()]
+    assert [server.read_queue_count(topic) for server in servers] == [QUEUES, QUEUES]
 
 
 def test_masters_killed_one_after_the_other_under_load_lose_no_confirmed_message(

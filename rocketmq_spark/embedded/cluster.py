@@ -22,7 +22,7 @@ from rocketmq_spark.embedded.replication import (
     name_server_settings,
 )
 from rocketmq_spark.embedded.server_jvms import NAME_SERVER_JVM, PROXY_JVM, ServerJvms
-from rocketmq_spark.embedded.servers import LOOPBACK, NameServer
+from rocketmq_spark.embedded.servers import LOOPBACK, BrokerServer, NameServer
 from rocketmq_spark.embedded.work_folder import work_folder
 from rocketmq_spark.errors import EmbeddedBrokerError
 from rocketmq_spark.options.connection import options_of
@@ -227,13 +227,17 @@ class EmbeddedCluster:
         """Create or change the topic on each master in the route, and return ``name``. Wait up to 120 s until the route
         has its queues on all running brokers, and until running slaves have copied it. ``queues``: on each broker;
         ``perm``: 4 to read, 2 to write, 6 for both; ``attributes``: such as ``{"message.type": "FIFO"}``."""
-        for server in self._registration.masters():
+
+        def create(server: BrokerServer) -> None:
+            """Create or change the topic on this master."""
             with broker_at(server.address, self._security) as broker:
                 broker.create_topic(name, queues, perm, attributes)
+
+        for server in self._registration.masters():
+            create(server)
         running = [server for server in self._brokers.values() if server.is_running]
         self._registration.wait([server.name for server in running], name, queues)
-        masters = self._registration.masters()
-        self._registration.copy_topic(name, queues, [server for server in running if server not in masters])
+        self._registration.copy_topic(name, queues, running, create)
         return name
 
     def delete_topic(self, name: str) -> None:

@@ -60,21 +60,29 @@ class Registration:
         wait_until_empty(unregistered, "did not register")
         wait_until_empty(self._reregister_unsynchronized, "did not synchronize the replicas", SYNCHRONIZED_POLL_S)
 
-    def copy_topic(self, topic: str, queues: int, slaves: Sequence[BrokerServer]) -> None:
-        """Make running ``slaves`` copy topics from their masters until each has ``topic`` with ``queues`` read queues.
-        At each poll, make those that lack it register again: the response has the master's address. Raises
-        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s."""
+    def copy_topic(
+        self, topic: str, queues: int, servers: Sequence[BrokerServer], create: Callable[[BrokerServer], None]
+    ) -> None:
+        """Make the slaves among running ``servers`` copy topics from their masters until each of ``servers`` has
+        ``topic`` with ``queues`` read queues. At each poll, make slaves that lack it register again: the response has
+        the master's address. Call ``create`` for a master that lacks it: it was elected since the topic was created.
+        Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s."""
 
-        def incomplete_slaves() -> list[str]:
-            """Make ``slaves`` copy topics; make those without the queues register again, and return their names."""
-            for slave in slaves:
-                slave.copy_from_master()
-            missing = [slave for slave in slaves if slave.read_queue_count(topic) != queues]
-            for slave in missing:
-                slave.register()
-            return [slave.name for slave in missing]
+        def incomplete() -> list[str]:
+            """Make slaves copy topics, and servers without the queues get them; return the names of these servers."""
+            masters = self.masters()
+            for server in servers:
+                if server not in masters:
+                    server.copy_from_master()
+            missing = [server for server in servers if server.read_queue_count(topic) != queues]
+            for server in missing:
+                if server in masters:
+                    create(server)
+                else:
+                    server.register()
+            return [server.name for server in missing]
 
-        wait_until_empty(incomplete_slaves, f"did not copy topic {topic}", SYNCHRONIZED_POLL_S)
+        wait_until_empty(incomplete, f"did not copy topic {topic}", SYNCHRONIZED_POLL_S)
 
     def _reregister_unsynchronized(self) -> list[str]:
         """Return the names of brokers with at least two running servers that have no master in the route, or whose

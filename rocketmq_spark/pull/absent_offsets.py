@@ -26,7 +26,7 @@ class AbsentOffsets:
 
     An absent offset is presumed lost after ABSENT_LIMIT_MS without another response or a failure. If the queue still
     has it, the range fails after ABSENT_LIMIT_MS and ``limit_ms``. With failures in between it fails after the longest
-    outage, of ``limit_ms`` or ``missing_ms``, and ABSENT_LIMIT_MS before and after it.
+    outage, of ``limit_ms`` or ``missing_ms``, and ABSENT_LIMIT_MS before and after it. Not thread-safe.
     """
 
     def __init__(self, limit_ms: int, missing_ms: int) -> None:

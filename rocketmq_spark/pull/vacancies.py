@@ -17,7 +17,7 @@ class VacancySearch:
     """Search for the end of the vacant offsets from ``offset`` on, which is vacant. While ``next_probe`` is not None,
     probe it and ``record`` the result; then ``end_offset`` is the end. It probes at doubling distances, then bisects.
 
-    ``end_offset``: smallest offset that is known to be not vacant, at first the end of the search.
+    ``end_offset``: smallest offset that is known to be not vacant, at first the end of the search. Not thread-safe.
     """
 
     def __init__(self, offset: int, end_offset: int) -> None:
