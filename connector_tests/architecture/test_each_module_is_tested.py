@@ -74,7 +74,6 @@ THROUGH = {
     "conditions.option_conditions": ("unit/test_errors.py", "conditions"),
     "conditions.query_conditions": ("unit/test_errors.py", "conditions"),
     "conditions.server_conditions": ("unit/test_errors.py", "conditions"),
-    "consumer.slave_reads": ("unit/test_slave_reads.py", "consumer.outage_aware_client"),
     "consumer.offset_resets": ("unit/test_offset_resets.py", "consumer.membership"),
     "doctor.cluster_facts": ("integration/test_doctor.py", "cli.doctor"),
     "doctor.connections": ("unit/test_judgement.py", "doctor.judgement"),

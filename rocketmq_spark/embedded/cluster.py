@@ -233,11 +233,7 @@ class EmbeddedCluster:
             with broker_at(server.address, self._security) as broker:
                 broker.create_topic(name, queues, perm, attributes)
 
-        for server in self._registration.masters():
-            create(server)
-        running = [server for server in self._brokers.values() if server.is_running]
-        self._registration.wait([server.name for server in running], name, queues)
-        self._registration.copy_topic(name, queues, running, create)
+        self._registration.create_topic(name, queues, create)
         return name
 
     def delete_topic(self, name: str) -> None:

@@ -60,6 +60,15 @@ class Registration:
         wait_until_empty(unregistered, "did not register")
         wait_until_empty(self._reregister_unsynchronized, "did not synchronize the replicas", SYNCHRONIZED_POLL_S)
 
+    def create_topic(self, topic: str, queues: int, create: Callable[[BrokerServer], None]) -> None:
+        """Call ``create`` for each master, then ``wait`` until the route has the topic's queues on all running brokers,
+        and ``copy_topic`` to their slaves."""
+        for server in self.masters():
+            create(server)
+        running = [server for server in self._brokers.values() if server.is_running]
+        self.wait([server.name for server in running], topic, queues)
+        self.copy_topic(topic, queues, running, create)
+
     def copy_topic(
         self, topic: str, queues: int, servers: Sequence[BrokerServer], create: Callable[[BrokerServer], None]
     ) -> None:
