@@ -38,15 +38,17 @@ SHAPES: Final = {
     ),
     "still waiting": re.compile(rf"{_KEY}: Still waiting for {_RESOURCE} \(for [\d.]+ s, {_REMAINING}\): {_REASON}"),
     "over": re.compile(rf"{_KEY}: Recovered after [\d.]+ s: {_RESOURCE}(?:; {_RESOURCE})*"),
-    "replaced": re.compile(rf"{_KEY}: Replaced by {_KEY}(?:, {_KEY})* after [\d.]+ s: {_RESOURCE}(?:; {_RESOURCE})*"),
-    "dropped": re.compile(rf"{_KEY}: No longer required, after [\d.]+ s: {_RESOURCE}(?:; {_RESOURCE})*"),
+    "replaced": re.compile(
+        rf"{_KEY}: Now reported as {_KEY}(?:, {_KEY})*, after [\d.]+ s: {_RESOURCE}(?:; {_RESOURCE})*"
+    ),
+    "dropped": re.compile(rf"{_KEY}: Not recovered, but no longer used, after [\d.]+ s: {_RESOURCE}(?:; {_RESOURCE})*"),
     "lost": re.compile(
         r"DATA_LOSS\.OFFSETS_UNAVAILABLE: Skipping \d+ offsets that the query has not read; their messages are in no "
         rf"output: {_RANGE}(?:, {_RANGE})*: the broker deleted them \(retention\)"
     ),
     "resumed": re.compile(
         r"GROUP_OFFSETS_RESUMED: Checkpoint has no offsets of these queues; resuming from those of the group, start "
-        rf"options are ignored\. Backlog \d+ of \d+ offsets: queue={_QUEUE} offset=\d+ of \[\d+, \d+\).*"
+        rf"options are ignored\. To read: \d+ of \d+ offsets: queue={_QUEUE} offset=\d+ bounds=\[\d+, \d+\).*"
     ),
     "one batch": re.compile(
         r"SINGLE_BATCH_TRIGGER: Spark 4\.[01]\.\d+ runs a query with trigger 'availableNow' or 'once' as one batch\. "
@@ -63,8 +65,8 @@ SHAPES: Final = {
         r"ended before it planned another batch\. No action is required\."
     ),
     "reset lost": re.compile(
-        rf"OFFSET_RESET_LOST: Reset of queue={_QUEUE} to offset=\d+ has no effect: the query ended before it planned "
-        r"another batch, and its broker rejected the reset for the next start\. Reset the group again\."
+        rf"OFFSET_RESET_LOST: Reset of queue={_QUEUE} to offset=\d+ is lost: the query ended before it planned another "
+        r"batch, and the broker rejected the request to keep the reset for the next start\. Reset the group again\."
     ),
     "moved": re.compile(
         rf"GROUP_OFFSETS_RESET: Reset the group's offsets as configured by 'groupOffsets': queue={_QUEUE} from=\d+ "

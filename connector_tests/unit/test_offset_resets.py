@@ -166,5 +166,5 @@ def test_reset_that_the_broker_does_not_take_back_is_named(caplog: pytest.LogCap
     group.broker.reset(QUEUES[0], 3)
     group.broker.reset_refusal = refused(ResponseCode.NO_PERMISSION)
     member.leave(restores_resets=True)
-    assert f"OFFSET_RESET_LOST: Reset of queue={QUEUES[0]} to offset=3 has no effect" in caplog.text
+    assert f"OFFSET_RESET_LOST: Reset of queue={QUEUES[0]} to offset=3 is lost" in caplog.text
     assert "Reset the group again" in caplog.text

@@ -71,7 +71,7 @@ def test_what_is_not_required_any_more_has_not_recovered() -> None:
     subject.drop("broker a")
     subject.drop("what was never logged")
     dropped, recovered = subject.take_lines([], 11_500)
-    assert dropped == LogLine(logging.INFO, "DOWN", "No longer required, after 10 s: broker a")
+    assert dropped == LogLine(logging.INFO, "DOWN", "Not recovered, but no longer used, after 10 s: broker a")
     assert recovered == LogLine(logging.INFO, "DOWN", "Recovered after 10 s: topic t")
 
 
@@ -132,7 +132,7 @@ def test_a_wait_that_takes_the_place_of_another_reports_it() -> None:
     subject.take_lines([BROKER, TOPIC], 1_500)
     assert subject.take_lines([QUEUES, TOPIC], 121_000) == [
         *warned("QUEUES_UNAVAILABLE", "Waiting for 4 queues (fails in 60 s): they have no route."),
-        *ended("DOWN", "Replaced by QUEUES_UNAVAILABLE after 120 s: broker a"),
+        *ended("DOWN", "Now reported as QUEUES_UNAVAILABLE, after 120 s: broker a"),
     ]
     assert subject.take_lines([QUEUES], 121_200) == []
     assert subject.take_lines([], 131_500) == [

@@ -179,13 +179,13 @@ def test_a_listed_queue_of_a_topic_that_has_started_is_nobodys_business() -> Non
 def test_where_the_group_resumes_is_reported_with_what_is_left_of_what_there_is() -> None:
     reported = format_resumption("the group", {A: 12, B: 15}, {A: QueueBounds(10, 12), B: QueueBounds(10, 20)})
     assert reported.endswith(
-        ". Backlog 5 of 12 offsets: queue=orders@broker-a:0 offset=12 of [10, 12), queue=orders@broker-a:1 offset=15 "
-        "of [10, 20)"
+        ". To read: 5 of 12 offsets: queue=orders@broker-a:0 offset=12 bounds=[10, 12), "
+        "queue=orders@broker-a:1 offset=15 bounds=[10, 20)"
     )
 
 
 @pytest.mark.parametrize(
-    ("count", "end"), [(MAX_LISTED, "7 offset=0 of [0, 1)"), (MAX_LISTED + 1, "and 1 more queues")]
+    ("count", "end"), [(MAX_LISTED, "7 offset=0 bounds=[0, 1)"), (MAX_LISTED + 1, "and 1 more queues")]
 )
 def test_of_many_queues_some_are_reported(count: int, end: str) -> None:
     many = dict.fromkeys(queues(count), 0)
@@ -232,7 +232,7 @@ def test_plan_of_topic_that_group_read_logs_resumption_only() -> None:
     assert (subject.unread, subject.to_move, subject.to_restore) == ((OTHER_TOPIC,), (), {})
     assert subject.resumption is not None
     assert "those of the group, " in subject.resumption
-    assert subject.resumption.endswith(f". Backlog 60 of 90 offsets: queue={A} offset=40 of [10, 100)")
+    assert subject.resumption.endswith(f". To read: 60 of 90 offsets: queue={A} offset=40 bounds=[10, 100)")
 
 
 def test_plan_of_broadcasting_query_names_its_file() -> None:
@@ -252,7 +252,7 @@ def test_plan_moves_group_of_new_checkpoint_except_retry_topic() -> None:
     assert (subject.unread, subject.to_move, subject.to_restore) == ((OTHER_TOPIC,), (A, B), {})
     assert subject.to_start == (OTHER_TOPIC, A, B)
     assert subject.resumption is not None
-    assert subject.resumption.endswith(f": queue={RETRY} offset=50 of [10, 100)")
+    assert subject.resumption.endswith(f": queue={RETRY} offset=50 bounds=[10, 100)")
     assert plan({A: 40}, resets_group=True).resumption is None
 
 

@@ -71,7 +71,8 @@ def test_a_new_checkpoint_resumes_where_the_group_is_and_reports_it(caplog: pyte
     (line,) = caplog.messages
     assert line == (
         "GROUP_OFFSETS_RESUMED: Checkpoint has no offsets of these queues; resuming from those of the group, start "
-        f"options are ignored. Backlog 8 of 20 offsets: queue={A} offset=5 of [0, 10), queue={B} offset=7 of [0, 10)"
+        f"options are ignored. To read: 8 of 20 offsets: queue={A} offset=5 bounds=[0, 10), "
+        f"queue={B} offset=7 bounds=[0, 10)"
     )
 
 

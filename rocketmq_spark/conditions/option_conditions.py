@@ -27,7 +27,7 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "LISTED_QUEUES_MISMATCH": Condition(
             "Option '{option}' must list exactly the queues to read. Missing: {missing}. Unknown: {unknown}.",
-            "Correct the list. One value in place of a topic's list of queues applies to all of its queues.",
+            "Correct the list. To use one value for all queues of a topic, set the topic to it.",
         ),
         "ASSIGNED_QUEUES_NOT_FOUND": Condition(
             "{count:queue} of 'assign' not found, or not readable: {queues}.",

@@ -124,9 +124,9 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "STOP_CONTROL_DIR_MISSING": Condition(
             "Query '{query}' is still running: it received no stop request within {timeout_s} s, because its control "
             "directory {folder} does not exist on {host}.",
-            "If temporary files were deleted, check that the query may write to the parent. Its next trigger creates "
-            "the directory again. If the query's driver runs on another host, or in a container with this host's "
-            "name, call rocketmq_spark.stop there.",
+            "Call rocketmq_spark.stop where the query's driver runs, perhaps on another host, or in a container with "
+            "the same host name. If temporary files were deleted, the query's next trigger creates the directory again; "
+            "call it then. If the directory is still missing, check that the query may write to its parent.",
         ),
         # ---- embedded broker
         "JAVA_NOT_FOUND": Condition("No usable Java found: {problem}.", "Install Java 17 or newer, or set JAVA_HOME."),

@@ -67,8 +67,8 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "queue.",
         ),
         "PULL_STALLED": Condition(
-            "Cannot read offset {offset} of {queue}: for {waited_ms} ms its broker has returned {reason}, and no "
-            "later offset.",
+            "Cannot read offset {offset} of {queue}: for {waited_ms} ms its broker has returned {reason}, "
+            "without a later offset to resume from.",
             "Check the broker's log and disk; its store may be damaged. A restarted query replays the batch.",
         ),
         "INVALID_MESSAGE": Condition(
@@ -195,7 +195,7 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "GROUP_DENIED": Condition(
             "{address} denied {request}: the user of 'accessKey' lacks a permission on group '{group}'. {remark}",
             "Grant it on every broker of the topics. Reading needs SUB on Group:{group}. 'retryTopic' and "
-            "the check of other members also need GET.",
+            "the check of other members also need GET on it.",
         ),
         "ACCESS_DENIED": Condition(
             "{address} denied {request}: the user of 'accessKey' lacks the permission. {remark}",

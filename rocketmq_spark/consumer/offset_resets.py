@@ -89,9 +89,9 @@ class OffsetResets:
                 )
             else:
                 log.warning(
-                    "OFFSET_RESET_LOST: Reset of queue=%s to offset=%d has no effect: the query ended before it "
-                    "planned another batch, and its broker rejected the reset for the next start. Reset the group "
-                    "again.",
+                    "OFFSET_RESET_LOST: Reset of queue=%s to offset=%d is lost: the query ended before it planned "
+                    "another batch, and the broker rejected the request to keep the reset for the next start. Reset "
+                    "the group again.",
                     queue,
                     offset,
                 )

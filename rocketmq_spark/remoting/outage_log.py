@@ -155,7 +155,7 @@ class OutageLog:
             self._begun_ms = now_ms
             self._throttle.start(now_ms)
             begun = _by_key(new, lambda outage: outage.key, lambda some: f"Waiting for {_describe_start(some, now_ms)}")
-            return [*begun, *_ends(ended, "Replaced", by=", ".join(dict.fromkeys(outage.key for outage in new)))]
+            return [*begun, *_ends(ended, "Now reported as", by=", ".join(dict.fromkeys(outage.key for outage in new)))]
         if self._logged and not lasting:
             return _ends(self._take_ended(), "Recovered")
         if lasting and self._throttle.try_acquire(now_ms):
@@ -216,11 +216,11 @@ def _ends(ended: Mapping[str, _Logged], how: str, *, by: str = "") -> list[LogLi
 
 
 def _how(how: str, by: str, is_dropped: bool) -> str:
-    """Return the start of a log line of ended outages: "No longer required," if dropped, else ``how``. A ``by`` that is
-    not empty is appended, as in "Replaced by QUEUES_UNAVAILABLE"."""
+    """Return the start of a log line of ended outages: "Not recovered, but no longer used," if dropped, else
+    ``how``. A ``by`` that is not empty is appended, as in "Now reported as QUEUES_UNAVAILABLE,"."""
     if is_dropped:
-        return "No longer required,"
-    return f"{how} by {by}" if by else how
+        return "Not recovered, but no longer used,"
+    return f"{how} {by}," if by else how
 
 
 def _describe_start(outages: Iterable[Outage], now_ms: int) -> str:

@@ -245,8 +245,8 @@ class PassedOverRanges:
         log.warning(
             "GROUP_AHEAD_OF_CHECKPOINT: Committed offsets of group=%s are %d offsets ahead of this checkpoint; this "
             "query skips them: %s. Another member has read them, or the group's offsets were reset. If this checkpoint "
-            "was restored from a backup, restore it again and start with groupOffsets=checkpoint. This option "
-            "resets the group to the checkpoint's offsets.",
+            "is from a backup, restore it once more, because this start changes it. Then start with "
+            "groupOffsets=checkpoint. This option resets the group to the checkpoint's offsets.",
             self._group,
             sum(one.end_offset - one.begin_offset for one in ordered),
             ", ".join(map(str, ordered)),

@@ -44,12 +44,12 @@ def format_resumption(name: str, stored: Mapping[MessageQueue, int], bounds: Map
     left = sum(max(0, bounds[queue].max_offset - at) for queue, at in stored.items())
     total = sum(bounds[queue].max_offset - bounds[queue].min_offset for queue in stored)
     parts = [
-        f"queue={queue} offset={stored[queue]} of [{bounds[queue].min_offset}, {bounds[queue].max_offset})"
+        f"queue={queue} offset={stored[queue]} bounds=[{bounds[queue].min_offset}, {bounds[queue].max_offset})"
         for queue in sorted(stored, key=MessageQueue.sort_key)
     ]
     return (
         f"Checkpoint has no offsets of these queues; resuming from those of {name}, start "
-        f"options are ignored. Backlog {left} of {total} offsets: {_named(parts)}"
+        f"options are ignored. To read: {left} of {total} offsets: {_named(parts)}"
     )
 
 
