@@ -125,8 +125,8 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Query '{query}' is still running: it received no stop request within {timeout_s} s, because its control "
             "directory {folder} does not exist on {host}.",
             "Call rocketmq_spark.stop where the query's driver runs, perhaps on another host, or in a container with "
-            "the same host name. If temporary files were deleted, the query's next trigger creates the directory again; "
-            "call it then. If the directory is still missing, check that the query may write to its parent.",
+            "the same host name. If temporary files were deleted, the query's next trigger creates the directory: call "
+            "it after that. If the directory is still missing, check that the query may write to its parent.",
         ),
         # ---- embedded broker
         "JAVA_NOT_FOUND": Condition("No usable Java found: {problem}.", "Install Java 17 or newer, or set JAVA_HOME."),
