@@ -32,13 +32,13 @@ FEATURES: Final = (
         f"arrive first. The query logs how many are left. `{RUN_TO_THE_END}(writer)` reads all, on every Spark.",
     ),
     Feature(
-        "the group's lag is 0 after `availableNow`",
+        "the group's lag up to the end offsets is 0 after `availableNow`",
         "4.2",
         "The next start commits the last batch to the group. Until then the group's lag includes it, and "
         f"another member that joins reads it again. `{RUN_TO_THE_END}(writer)` commits it.",
     ),
     Feature(
-        "the group's lag is 0 after `once`",
+        "the group's lag up to the end offsets is 0 after `once`",
         None,
         "As above: Spark sends the source no request after the batch of `once`. Use `availableNow`.",
     ),

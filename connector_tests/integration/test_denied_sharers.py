@@ -30,8 +30,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 TOPIC_ADVICE = "Grant it on every broker of the topic. Reading needs SUB and GET on Topic:orders, writing PUB."
 GROUP_ADVICE = (
-    "Grant it on every broker of the topics. Reading needs SUB on Group:{}, and GET for 'retryTopic' and to check "
-    "other members."
+    "Grant it on every broker of the topics. Reading needs SUB on Group:{}. 'retryTopic' and the check of other "
+    "members also need GET on it."
 )
 READ = Right("Topic:orders", ("SUB",))
 JOIN = Right("Group:g", ("SUB",))

@@ -12,7 +12,7 @@ from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull import range_puller
+from rocketmq_spark.pull import absent_offsets
 from rocketmq_spark.pull.executor_pull_client import shared_pull_client
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
@@ -84,7 +84,7 @@ def test_a_task_reports_how_much_it_has_read(options: ReadOptions, member: Membe
 def test_a_task_reports_what_it_finds_and_nothing_that_was_reported_before(
     options: ReadOptions, member: Member, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(range_puller, "ABSENT_LIMIT_MS", 0)
+    monkeypatch.setattr(absent_offsets, "ABSENT_LIMIT_MS", 0)
     never_there = QueueRange(MessageQueue(topic, "broker-a", 0), 0, 7)
     assert list(read_ranges([never_there], options, default_schema(), planned_by=member.report_to)) == []
     assert reported_losses(member) == {ReportedLoss(never_there, "QUEUE_TRUNCATED")}

@@ -132,8 +132,8 @@ class OutageLog:
         self._throttle = Throttle()
 
     def drop(self, resource: str) -> None:
-        """Record that the caller no longer uses ``resource``. The end of its logged outage is then logged as "No longer
-        required", unless ``take_lines`` gets an outage of it before. Do nothing without a logged outage."""
+        """Record that the caller no longer uses ``resource``. The end of its logged outage is then logged as "Not
+        recovered", unless ``take_lines`` gets an outage of it before. Do nothing without a logged outage."""
         if resource in self._logged:
             self._logged[resource].is_dropped = True
 
