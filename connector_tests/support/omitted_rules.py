@@ -14,7 +14,7 @@ from connector_tests.support.simulated_query import Lent, SimulatedMember, Sourc
 from connector_tests.support.strand import point
 from rocketmq_spark.consumer.allocation import allocate_all
 from rocketmq_spark.consumer.broker_identities import BrokerIdentities
-from rocketmq_spark.consumer.cluster_api import BrokerApi, Future, Link, MetadataSnapshot
+from rocketmq_spark.consumer.cluster_api import BrokerApi, Future, Link, MetadataSnapshot, links_to
 from rocketmq_spark.consumer.consume_from_where import StartingPoint
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.membership import Membership
@@ -59,7 +59,7 @@ class TreatsTimeoutAsResponse(Membership):
 class _NeedsNoResponse(OffsetCommitter):
     def raise_to(self, required: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
         super().raise_to(required, check)
-        self._confirm(required, self._links_to(required))
+        self._confirm(required, links_to(required, self._link_to))
         self._links.clear()
         return set(required)
 
@@ -92,7 +92,7 @@ class WritesUnread(Membership):
 
 class _NeverReads(OffsetCommitter):
     def raise_to(self, required: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
-        links = self._links_to(required)
+        links = links_to(required, self._link_to)
         confirmed = self.store.write_offsets(required)
         self._confirm({queue: required[queue] for queue in confirmed}, links)
         return confirmed
@@ -108,7 +108,7 @@ class TakesLinksLate(Membership):
 
 class _TakesLinksLate(OffsetCommitter):
     def _confirm(self, offsets: Mapping[MessageQueue, int], links: Mapping[str, Link | None]) -> None:
-        super()._confirm(offsets, self._links_to(offsets))
+        super()._confirm(offsets, links_to(offsets, self._link_to))
 
 
 class CommitsDroppedQueues(Membership):

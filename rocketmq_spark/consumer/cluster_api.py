@@ -5,7 +5,7 @@ Implemented by ``remoting``, and in tests by a cluster in memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -93,6 +93,12 @@ class ClusterApi(Protocol):
 
 Link = tuple[BrokerAddress, int]
 """Address of a master and number of connections made to it so far: equal links mean the same connection."""
+
+
+def links_to(queues: Iterable[MessageQueue], link_to: Callable[[str], Link | None]) -> dict[str, Link | None]:
+    """Return the current links to the queues' brokers, by name. Call it before requests whose responses are to be
+    attributed to a link: a broker may be killed after its response, while those of other brokers are awaited."""
+    return {broker_name: link_to(broker_name) for broker_name in {queue.broker_name for queue in queues}}
 
 
 class QueueQueries(Protocol):

@@ -12,10 +12,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rocketmq_spark.condition import listed
-from rocketmq_spark.consumer.cluster_api import ClusterApi, Link, MetadataSnapshot, QueueQueries
+from rocketmq_spark.consumer.cluster_api import ClusterApi, Link, MetadataSnapshot, QueueQueries, links_to
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.membership_state import MembershipAction
 from rocketmq_spark.consumer.offset_committer import OffsetCommitter, OffsetStore, RemoteBrokerOffsetStore
@@ -129,7 +130,7 @@ class Membership:
         self.renew_locks(stale_only=True)
         self._topics.expect(expected)
         is_decided = self.rebalance()
-        links_before = _links_to(self._routes.queues, self.client)
+        links_before = links_to(chain.from_iterable(self._routes.queues.values()), self.client.link)
         bounds = self.client.query_bounds(of_slaves=True)
         self._outage_tracker.postpone_due()
         links = _links_of(bounds, links_before, self.client)
@@ -362,20 +363,17 @@ class Membership:
         )
 
 
-def _links_to(queues_by_topic: Mapping[str, Collection[MessageQueue]], client: OutageAwareClient) -> dict[str, Link]:
-    """Return the current links to the brokers of the queues, by name, without brokers that have none. Send nothing."""
-    names = {queue.broker_name for queues in queues_by_topic.values() for queue in queues}
-    return {name: link for name in names if (link := client.link(name)) is not None}
-
-
 def _links_of(
-    bounds: Collection[MessageQueue], before: Mapping[str, Link], client: OutageAwareClient
+    bounds: Collection[MessageQueue], before: Mapping[str, Link | None], client: OutageAwareClient
 ) -> dict[str, Link | None]:
     """Return the links over which ``bounds`` were received, by broker name. If the link is not the one ``before`` the
     requests, return one with connection number 0, which is never the current one: the bounds may be outdated."""
-    links: dict[str, Link | None] = {name: client.link(name) for name in {queue.broker_name for queue in bounds}}
-    lost = {name: link for name, link in before.items() if name in links and links[name] != link}
-    return links | {name: (address, 0) for name, (address, _) in lost.items()}
+    links = links_to(bounds, client.link)
+    for name, link in links.items():
+        earlier = before.get(name)
+        if earlier is not None and earlier != link:
+            links[name] = (earlier[0], 0)
+    return links
 
 
 def _no_link(_broker_name: str) -> None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from rocketmq_spark.consumer.cluster_api import BrokerApi, Future, Link
+from rocketmq_spark.consumer.cluster_api import BrokerApi, Future, Link, links_to
 from rocketmq_spark.consumer.offset_resets import OffsetResets
 from rocketmq_spark.consumer.offset_store import PendingOffsets, offsets_to_raise
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
@@ -223,7 +223,7 @@ class OffsetCommitter:
         (``ConsumerOffsetManager#commitOffset`` creates their table without a lock). So a write to a queue that had no
         offset is confirmed only by a second read.
         """
-        links = self._links_to(targets)
+        links = links_to(targets, self._link_to)
         confirmed, first = self._write_larger(targets, check)
         if first:
             confirmed -= first - self._write_larger({queue: targets[queue] for queue in first}, check)[0]
@@ -291,7 +291,7 @@ class OffsetCommitter:
         queues whose write the store has confirmed. Permanent errors are raised. Called for truncated queues."""
         for queue in targets:
             self.discard(queue)
-        links = self._links_to(targets)
+        links = links_to(targets, self._link_to)
         written = self.store.write_offsets(targets)
         self._confirm({queue: targets[queue] for queue in written}, links)
         return written
@@ -303,11 +303,6 @@ class OffsetCommitter:
         for queue in written:
             self._resets.discard(queue)
         return written
-
-    def _links_to(self, queues: Iterable[MessageQueue]) -> dict[str, Link | None]:
-        """Return the current links to the queues' brokers, by name. Call it before the requests to confirm: a broker
-        may be killed after its response, while those of other brokers are awaited."""
-        return {broker_name: self._link_to(broker_name) for broker_name in {queue.broker_name for queue in queues}}
 
     def _confirm(self, offsets: Mapping[MessageQueue, int], links: Mapping[str, Link | None]) -> None:
         """Record offsets that the store has confirmed, of owned queues, and the ``links`` before the requests."""
