@@ -144,8 +144,9 @@ class SlaveReads:
         """Record the outage of the master of a broker that is read at a slave. Leave this to ``record_tries`` while the
         master is unresponsive and due or in its pause. If the query requires the master to end, record also a second
         outage, with limit ``clusterTimeoutMs``. Otherwise discard the second one."""
-        is_waiting = name in self.due_masters or not self._outage_tracker.may_try(master_subject(name))
-        if name not in self._masters or not is_waiting:
+        master = self._masters.get(name)
+        is_due = master is not None and master.state is _DUE
+        if master is None or (not is_due and self._outage_tracker.may_try(master_subject(name))):
             self._record_failure(name)
         if name in self._required:
             self._outage_tracker.record_failure(
