@@ -19,12 +19,12 @@ def absent(limit_ms: int = LIMIT_MS, missing_ms: int = MISSING_MS) -> AbsentOffs
 
 def test_only_the_first_loss_of_each_request_is_pulled_again() -> None:
     subject, first, second = AbsentOffsets(LIMIT_MS, MISSING_MS), object(), object()
-    assert subject.record_loss(first) is AbsentAction.RETRY_AT_MASTER
-    assert subject.record_loss(second) is AbsentAction.RETRY_AT_MASTER
-    assert subject.record_loss(first) is AbsentAction.MARK_LOST
+    assert subject.try_confirm_loss(first) is False
+    assert subject.try_confirm_loss(second) is False
+    assert subject.try_confirm_loss(first) is True
     subject.discard_loss(first)
-    assert subject.record_loss(first) is AbsentAction.RETRY_AT_MASTER
-    assert subject.record_loss(second) is AbsentAction.MARK_LOST
+    assert subject.try_confirm_loss(first) is False
+    assert subject.try_confirm_loss(second) is True
 
 
 @pytest.mark.parametrize(

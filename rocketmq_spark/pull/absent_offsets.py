@@ -12,10 +12,8 @@ retention deletes, a broker corrects its min offset every 10 s."""
 
 
 class AbsentAction(Enum):
-    """What to do about an offset that a response lacks, or shows as lost."""
+    """What to do about an offset that a response lacks."""
 
-    RETRY_AT_MASTER = "pull it again at once, from the master in a new route"
-    MARK_LOST = "the response from the master in a new route shows it as lost, too"
     POSTPONE = "pull it again after a pause"
     PRESUME_LOST = "it has been absent for long; it is lost unless the queue still has it"
     STALLED = "responses do not advance; fail"
@@ -39,13 +37,12 @@ class AbsentOffsets:
         self._retried: set[object] = set()
         """Requests that are pulled again because a response showed their offsets as lost."""
 
-    def record_loss(self, request: object) -> AbsentAction:
-        """Record a response that shows the offsets of ``request`` as lost. Return RETRY_AT_MASTER for the first one,
-        MARK_LOST for the next, until ``discard_loss``."""
-        if request in self._retried:
-            return AbsentAction.MARK_LOST
+    def try_confirm_loss(self, request: object) -> bool:
+        """Record a response that shows the offsets of ``request`` as lost. Return False for the first one, which is to
+        be pulled again, and True for the next, until ``discard_loss``."""
+        is_confirmed = request in self._retried
         self._retried.add(request)
-        return AbsentAction.RETRY_AT_MASTER
+        return is_confirmed
 
     def discard_loss(self, request: object) -> None:
         """Discard the recorded loss of ``request``, if any: its next one is the first again."""

@@ -189,7 +189,7 @@ class RangePuller:
         once, from the master in a new route. If offsets of a filtered response may be vacant, pull them without a
         filter, and wait. Raises the errors of ``_handle_absent``."""
         action = pull_action(result, request.next_offset)
-        if action is PullAction.LOST and self._absent.record_loss(request) is AbsentAction.RETRY_AT_MASTER:
+        if action is PullAction.LOST and not self._absent.try_confirm_loss(request):
             self._require_master()
             self._window.retry(request)
             return
