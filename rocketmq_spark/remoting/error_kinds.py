@@ -107,11 +107,6 @@ is_timed_out: Final = _condition_in("RESPONSE_TIMED_OUT")
 is_unanswered: Final = _condition_in("CONNECT_FAILED", "CONNECTION_LOST", "RESPONSE_TIMED_OUT")
 """Whether a server gave no response: it is down, hangs, or cannot be reached."""
 
-is_without_response: Final = _condition_in(
-    "CONNECT_FAILED", "CONNECTION_LOST", "RESPONSE_TIMED_OUT", "NAME_SERVERS_UNAVAILABLE"
-)
-"""Whether a server, or each name server, gave no response."""
-
 is_response_lost: Final = _condition_in("CONNECTION_LOST", "RESPONSE_TIMED_OUT")
 """Whether a request may have been sent, and processed, and got no response."""
 

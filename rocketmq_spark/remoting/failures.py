@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from rocketmq_spark.errors import RocketMQError, TransportError
-from rocketmq_spark.remoting.error_kinds import is_name_server_outage, is_without_response
+from rocketmq_spark.remoting.error_kinds import is_name_server_outage, is_unanswered
 from rocketmq_spark.remoting.outage_log import NAME_SERVERS, QUIET_MS, LogLine, Outage, OutageLog
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Policy, Retryability, retryability_of_request
 
@@ -342,7 +342,9 @@ class Failures:
         now_ms = self._clock()
         for one in (subject, NAME_SERVERS) if topic in self._unrouted_topics else (subject,):
             error = self._tracker.error_of(one)
-            if error is None or not is_without_response(error) or self._tracker.may_try(one, now_ms):
+            if error is None or self._tracker.may_try(one, now_ms):
+                continue
+            if not is_unanswered(error) and not is_name_server_outage(error):
                 continue
             if (expired_error := self._tracker.expired_error(one, now_ms)) is not None:
                 return expired_error
